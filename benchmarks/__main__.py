@@ -17,6 +17,7 @@ from benchmarks.compare import scenario as compare
 from benchmarks.compare.revision import RevisionUnusable
 from benchmarks.engine import scale as engine_scale
 from benchmarks.engine import scenario as engine
+from benchmarks.gateway import scenario as gateway
 from benchmarks.http import scale as http_scale
 from benchmarks.http import scenario as http
 from benchmarks.library import scale as library_scale
@@ -68,6 +69,8 @@ def _run(arguments: argparse.Namespace) -> None:
             _run_http(arguments)
         case "sqs":
             _run_sqs(arguments)
+        case "gateway":
+            _run_gateway(arguments)
         case "library":
             _run_library(arguments)
         case "streams":
@@ -114,6 +117,19 @@ def _run_sqs(arguments: argparse.Namespace) -> None:
         path=_choose_path(arguments),
     )
     _show(asyncio.run(sqs.run_sqs(plan, Progress())), plan.path)
+
+
+def _run_gateway(arguments: argparse.Namespace) -> None:
+    scale = _choose_scale(arguments, http_scale.QUICK, http_scale.FULL)
+    plan = gateway.Plan(
+        names=arguments.only,
+        scale=scale,
+        quick=arguments.quick,
+        profile=arguments.profile,
+        path=_choose_path(arguments),
+    )
+    # The load generator shares the machine with the server, so it uses the cheaper event loop.
+    _show(uvloop.run(gateway.run_gateway(plan, Progress())), plan.path)
 
 
 def _run_library(arguments: argparse.Namespace) -> None:
@@ -206,6 +222,9 @@ def _make_parser() -> argparse.ArgumentParser:
     of_sqs = commands.add_parser("sqs", help="measure the SQS endpoint")
     _add_options(of_sqs, sqs.ROWS)
     of_sqs.add_argument("--profile", action="store_true", help="also profile the server")
+    of_gateway = commands.add_parser("gateway", help="measure the gateway")
+    _add_options(of_gateway, gateway.ROWS)
+    of_gateway.add_argument("--profile", action="store_true", help="also profile the server")
     of_library = commands.add_parser(
         "library", help="measure workers, compared with other job queues"
     )

@@ -19,6 +19,7 @@ LOAD_HEADINGS = ("p50, ms", "p99, ms", "server, µs", "PostgreSQL, µs")
 _TITLES = {
     "compare": "Comparison",
     "engine": "Engine",
+    "gateway": "Gateway",
     "http": "HTTP",
     "library": "Library",
     "spark": "Spark",

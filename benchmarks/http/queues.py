@@ -33,13 +33,17 @@ class BenchQueue:
             answer = await client.post("/api/queues", json.dumps({"name": name}))
         if answer.status != 201:
             raise QueueRefused(f"queue {name}: {answer.body.decode()}")
+        return await cls.find(connection, name)
+
+    @classmethod
+    async def find(cls, connection: Connection, name: str) -> Self:
         row = await connection.fetchrow(
             "select queue_id, group_id from laneway.consumer_group join laneway.queue using (queue_id)"
             " where queue.name = $1",
             name,
         )
         if row is None:
-            raise QueueRefused(f"queue {name} not found in the database after its creation")
+            raise QueueRefused(f"queue {name} not found in the database")
         return cls(name, row["queue_id"], row["group_id"], connection)
 
     async def count(self) -> int:

@@ -1,4 +1,4 @@
-"""The sizes of the scenarios "http" and "sqs"."""
+"""The sizes of the scenarios "http", "sqs" and "gateway"."""
 
 from __future__ import annotations
 

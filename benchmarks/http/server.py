@@ -45,10 +45,11 @@ class RunningServer:
 
 
 @asynccontextmanager
-async def run_server(dsn: str) -> AsyncIterator[RunningServer]:
-    """Start a server with the default settings on a free port."""
+async def run_server(dsn: str, *, settings: str = "") -> AsyncIterator[RunningServer]:
+    """Start a server on a free port. settings: its laneway.toml, else it has the default settings."""
     with tempfile.TemporaryDirectory(prefix="laneway-serve-") as folder:
         log = Path(folder) / "log"
+        (Path(folder) / "laneway.toml").write_text(settings)
         with log.open("wb") as file:
             process = await asyncio.create_subprocess_exec(
                 *(_LANEWAY, "serve", "--port", "0"),

@@ -111,7 +111,10 @@ class PlainTurns:
 
 @dataclass(frozen=True, slots=True)
 class HttpTurns:
-    """Turns that send messages through the server, `size` of them in each request."""
+    """Turns that send messages through the server, `size` of them in each request.
+
+    argument: of the script, if it is not the queue.
+    """
 
     stage: Stage
     queue: BenchQueue
@@ -119,6 +122,7 @@ class HttpTurns:
     size: int
     connections: int
     drains: bool = False
+    argument: str | None = None
     rates: list[float] = field(default_factory=list)
 
     async def run(self, time: timedelta) -> Turn:
@@ -131,7 +135,7 @@ class HttpTurns:
         load = await run_wrk(
             self.stage.server.url,
             self.script,
-            self.queue.name,
+            self.argument or self.queue.name,
             connections=self.connections,
             time=time,
         )

@@ -34,6 +34,7 @@ async def installation() -> AsyncIterator[Installation]:
         yield installation
 
 
+@pytest.mark.invariant(15, 16)
 @pytest.mark.timeout(60 + 2 * TRANSACTIONS)
 async def test_every_transaction_is_submitted_as_promised_under_random_kills(
     installation: Installation,
@@ -86,6 +87,7 @@ async def kill(installation: Installation, victim: str, random: Random) -> None:
     await program.start()
 
 
+@pytest.mark.invariant(16)
 @pytest.mark.parametrize(
     ("target", "submissions", "status"),
     [("asked", 1, "success"), ("at-most-once", 1, "failed"), ("at-least-once", 2, "success")],
@@ -131,6 +133,7 @@ async def test_process_that_lost_its_lease_while_stopped_submits_nothing_more(
     assert await stopped.stop() == 0
 
 
+@pytest.mark.invariant(17)
 async def test_result_is_stored_when_the_database_is_back(installation: Installation) -> None:
     [gateway, _] = installation.gateways
     await gateway.start()

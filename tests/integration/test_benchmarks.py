@@ -59,7 +59,11 @@ def test_quick_run_writes_a_table_and_a_file(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="the load comes from wrk")
 @pytest.mark.parametrize(
     ("scenario", "names"),
-    [("http", ["single-enqueue", "claim-ack-single"]), ("streams", ["push-10", "take-100"])],
+    [
+        ("http", ["single-enqueue", "claim-ack-single"]),
+        ("streams", ["push-10", "take-100"]),
+        ("gateway", ["accept"]),
+    ],
 )
 def test_quick_run_over_http_counts_messages_in_the_database(
     tmp_path: Path, scenario: str, names: list[str]

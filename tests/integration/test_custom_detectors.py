@@ -44,6 +44,15 @@ FAULTS = """
 def fail(context):
     raise ValueError("broken")
 
+def mumble(context):
+    raise ValueError("a\\0b\\ud800")
+
+def hide(context):
+    class Hidden(Exception):
+        def __str__(self):
+            raise RuntimeError
+    raise Hidden
+
 def leave(context):
     raise SystemExit
 
@@ -70,11 +79,13 @@ def find_all(context):
     return [Finding(severity="info", description="seen\\0")]
 
 faults = [make(each.__name__, each) for each in
-          (fail, leave, spin, backtrack, crash, misread, measure, misplace)] + [make("last", find_all)]
+          (fail, mumble, hide, leave, spin, backtrack, crash, misread, measure, misplace)] + [make("last", find_all)]
 """
 
 FAILURES = {
     'detector "fail" failed: ValueError: broken',
+    'detector "mumble" failed: ValueError: a\ufffdb?',
+    'detector "hide" failed: Hidden: (str() of the error failed)',
     'detector "leave" failed: SystemExit',
     'detector "spin" took longer than 3 s: paused for 10 minutes',
     'detector "backtrack" took longer than 3 s: paused for 10 minutes',
@@ -161,7 +172,7 @@ async def test_failing_and_slow_detectors_are_reported_and_harm_no_message(
         assert {each["anomaly"]["description"] for each in failed} == FAILURES
         assert [each["anomaly"]["severity"] for each in failed] == ["warning"] * len(FAILURES)
         for failure in FAILURES:
-            assert json.dumps(failure)[1:-1] in server.log
+            assert json.dumps(failure, ensure_ascii=False)[1:-1] in server.log
         await list_anomalies(server, "last", 1)
         await push(server, 2)
         await list_anomalies(server, "last", 2)

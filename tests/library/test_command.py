@@ -209,9 +209,10 @@ def test_worker_logs_json_without_a_terminal(local: Shell, queue: str) -> None:
         text=True,
     ) as worker:
         assert worker.stderr is not None
-        first = json.loads(worker.stderr.readline())
-        assert first["level"] == "info"
-        assert "is ready, on database" in first["message"]
+        named, ready = (json.loads(worker.stderr.readline()) for _ in range(2))
+        assert named["level"] == "info"
+        assert named["message"] == "app jobs:app"
+        assert "is ready, on database" in ready["message"]
         worker.send_signal(signal.SIGTERM)
         lines = [json.loads(line)["message"] for line in worker.stderr]
         assert lines[-1].endswith("0 messages handled, 0 failed")
@@ -321,9 +322,10 @@ def test_flag_overrides_the_environment(place: Place, local: Shell, queue: str) 
         "laneway: --url contradicts the flag that names a database: use one of them\n",
     )
     wrong = local.run("queue", "list", "--url", "foo")
-    assert (wrong.returncode, wrong.stderr) == (
-        2,
-        "laneway: --url is not a server's URL: use one such as http://host:3001\n",
+    assert wrong.returncode == 2
+    assert wrong.stderr == (
+        "laneway: --url is not a server's URL: use one such as http://host:3001. Name a database with"
+        " --database-url\n"
     )
 
 
@@ -430,3 +432,29 @@ def test_shell_completes(tmp_path: Path) -> None:
         check=False,
     )
     assert set(done.stdout.split()) == {"delete", "dlq"}
+
+
+def test_app_that_cannot_be_found_says_where_it_is_looked_for(local: Shell) -> None:
+    (local.folder / "broken.py").write_text("import nosuch_library\n")
+    (local.folder / "shop.py").write_text("app = None\n")
+    problems = {
+        "nosuch:app": "'nosuch:app' cannot be imported: No module named 'nosuch'. Run the command in the"
+        " directory that contains it, or install it",
+        "broken:app": "'broken:app' cannot be imported: No module named 'nosuch_library'. Install it",
+        "shop:jobs": "'shop:jobs' cannot be imported: module 'shop' has no attribute 'jobs'. Name it as"
+        " module:name",
+        "shop": "'shop' is a NoneType, not a laneway.App: name it as module:name",
+    }
+    for place, problem in problems.items():
+        done = local.run("worker", "run", place)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.removeprefix("laneway: ").removeprefix("app ") == f"{problem}\n"
+
+
+def test_mistyped_variable_is_warned_of(place: Place, local: Shell, queue: str) -> None:
+    local.variables = {"LANEWAY_SERVER_ULR": "http://127.0.0.1:1"}
+    done = local.run("queue", "get", queue, "--url", place.url)
+    assert (done.returncode, done.stderr) == (
+        0,
+        "laneway: variable LANEWAY_SERVER_ULR is not a setting: did you mean LANEWAY_SERVER_URL?\n",
+    )

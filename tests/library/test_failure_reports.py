@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +90,30 @@ async def test_long_traceback_is_shortened(lane: Connection, address: str, queue
     async with running(app):
         (dead,) = await until(lambda: listed(lane, queue, Status.DEAD, 1))
     assert len(str(dead.error)) < 7000
+    assert "in fail_deeply" in str(dead.error)
+
+
+@dataclass
+class PaymentFailed(Exception):
+    """Like any dataclass, one with no hash."""
+
+    code: int
+
+
+async def test_error_without_a_hash_is_nacked_and_logged_once(
+    lane: Connection, address: str, queue: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = make_app(address)
+
+    @app.handler(queue, retry=Retry(max_attempts=1))
+    async def handle(_: Message) -> None:
+        raise PaymentFailed(402)
+
+    await lane.producer(queue).enqueue(1)
+    async with running(app):
+        await until(lambda: listed(lane, queue, Status.DEAD, 1))
+    (line,) = errors(caplog)
+    assert "attempt 1 of 1, dead-lettered: PaymentFailed" in line.getMessage()
 
 
 async def test_intended_failures_have_no_traceback(
@@ -291,6 +316,10 @@ async def test_failed_step_and_run_are_logged_and_keep_their_tracebacks(
     ]
     shown = await asyncio.to_thread(shell.run, "workflow", "get", run.run_id)
     assert "in checkout" in shown.stdout
+    charged, _ = await run.steps()
+    assert str(charged.error).startswith("KeyError: 'card'")
+    found = await asyncio.to_thread(shell.json, "workflow", "get", run.run_id)
+    assert (found["steps"], found["failed_steps"]) == (["sleep#1"], ["charge#1"])
 
 
 async def test_stored_error_of_a_step_has_its_traceback(

@@ -19,6 +19,7 @@ from laneway.domain.errors import (
     ResultNotFound,
 )
 from laneway.domain.messages import Progress, Status
+from laneway.domain.workers import WorkerIdentity
 from tests.library.conftest import QUIET
 from tests.library.workers import make_app, running, settled, until
 
@@ -110,6 +111,43 @@ async def test_progress_is_seen_while_the_handler_runs(
         go.set()
         await until(lambda: settled(lane, queue, 1))
     assert await job.progress() is None
+
+
+async def test_note_of_any_characters_is_reported(
+    lane: Connection, address: str, queue: str
+) -> None:
+    app, go = make_app(address), asyncio.Event()
+
+    @app.handler(queue)
+    async def work(message: laneway.Message) -> None:
+        message.progress(0.5, "file a\0b\udc80")
+        await go.wait()
+
+    job = lane.job(await lane.producer(queue).enqueue(1))
+
+    async def reported() -> Progress | None:
+        return await job.progress()
+
+    async with running(app):
+        try:
+            assert await until(reported) == Progress(0.5, "file a\ufffdb?")
+        finally:
+            go.set()
+
+
+async def test_progress_of_another_client_leaves_the_list_of_messages_readable(
+    lane: Connection, queue: str
+) -> None:
+    name = f"worker-of-{queue}"
+    await lane.backend.workers.register(
+        WorkerIdentity(name, "worker", "host", 1, [queue], HOUR, "worker")
+    )
+    message_id = await lane.producer(queue).enqueue(1)
+    assert await lane.consumer(queue, name=name).dequeue() is not None
+    progress = {str(message_id): Progress(7, "\0" * 1000), "\0": Progress(0, "")}
+    await lane.backend.workers.record_heartbeat(name, handled=0, failed=0, progress=progress)
+    (row,) = await lane.admin.messages(queue, Status.PROCESSING)
+    assert row.progress == (1, "\ufffd" * 200)
 
 
 async def test_progress_of_a_handler_in_a_thread(

@@ -13,6 +13,7 @@ from laneway.domain.errors import InvalidRequest
 from laneway.domain.workers import WorkerIdentity, WorkerState
 from tests.library.conftest import QUIET
 from tests.library.workers import until
+from tests.postgres import execute
 
 if TYPE_CHECKING:
     from laneway import Connection, WorkerInfo
@@ -58,6 +59,23 @@ async def test_long_lived_producer_and_consumer_are_listed_until_they_end(
 
         await until(producer_is_gone)
     assert (await list_of(lane, queue))["consumer"].state is WorkerState.STOPPED
+
+
+@pytest.mark.usefixtures("soon")
+async def test_consumer_that_was_purged_is_listed_again(
+    lane: Connection, address: str, queue: str, place: Place
+) -> None:
+    async with laneway.connect(address, settings=QUIET) as own:
+        name = f"reader-of-{queue}"
+        consumer = own.consumer(queue, name=name)
+        assert await consumer.dequeue() is None
+
+        async def listed() -> bool:
+            return bool(await list_of(lane, queue))
+
+        await until(listed)
+        await execute(place.dsn, f"delete from laneway.worker where worker_id = '{name}'")
+        await until(listed)
 
 
 async def test_short_programs_register_nothing(lane: Connection, address: str, queue: str) -> None:

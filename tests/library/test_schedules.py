@@ -98,5 +98,7 @@ async def test_schedule_commands(lane: laneway.Connection, shell: Shell, queue: 
     assert (taken["id"], taken["payload"]) == (pushed["id"], "hello")
     resumed = shell.run("schedule", "resume", name, "--queue", queue)
     assert resumed.stdout == f"schedule {name} of queue {queue} resumed\n"
-    assert shell.run("schedule", "run", "nothing").returncode == 3
+    missing = shell.run("schedule", "run", "nothing")
+    assert missing.returncode == 3
+    assert missing.stderr.startswith('laneway: schedule "nothing" not found: a worker registers')
     assert shell.run("schedule", "list", "--queue", "nowhere").returncode == 3

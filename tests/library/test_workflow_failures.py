@@ -78,9 +78,11 @@ async def test_failed_steps_are_tried_again_when_a_failed_run_is_resumed(
         run = await lane.start(name)
         with pytest.raises(RunFailed, match="some failed"):
             await run.result(LONG)
-        assert [item.step for item in await run.steps()] == ["work#1"]
+        failed = {item.step: item.error is not None for item in await run.steps()}
+        assert failed == {"work#1": False, "work#2": True, "work#3": True}
         await run.resume()
         assert await run.result(LONG) == [0, 1, 2]
+    assert [item.error for item in await run.steps()] == [None, None, None]
     assert sorted(log) == [0, 1, 1, 2, 2]
 
 

@@ -33,7 +33,9 @@ def test_pickled_error_keeps_its_data() -> None:
     again = pickle.loads(pickle.dumps(GroupNotFound(group="readers", queue="mails")))  # noqa: S301 - ours
     assert isinstance(again, GroupNotFound)
     assert (again.group, again.queue) == ("readers", "mails")
-    assert str(again) == 'group "readers" of queue "mails" not found. Create the group first'
+    assert str(again) == (
+        'group "readers" of queue "mails" not found. Create it with: laneway group create mails readers'
+    )
 
 
 def test_text_is_made_of_the_data() -> None:

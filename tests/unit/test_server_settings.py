@@ -10,7 +10,7 @@ import pytest
 from laneway.cli.errors import FlagInvalid, SettingInvalid
 from laneway.cli.known_settings import CLIENT_SETTINGS, SETTINGS
 from laneway.cli.server_settings import make_server_settings
-from laneway.cli.settings_sources import list_former, read_dotenv, read_settings
+from laneway.cli.settings_sources import list_former, list_mistyped, read_dotenv, read_settings
 from laneway.domain.dsn import HIDDEN
 from laneway.server.origins import Origins
 from laneway.server.settings import ServerSettings, is_loopback
@@ -104,6 +104,12 @@ def test_variables_of_other_programs_change_nothing(file: Path) -> None:
     assert any("WORKERS is not read" in text and "LANEWAY_WORKERS" in text for text in warned)
     chosen = read_settings({}, {"LANEWAY_WORKERS": "2"}, file)
     assert list_former(chosen, {"WORKERS": "4"}) == []
+
+
+def test_variables_that_are_nearly_a_setting_are_warned_of() -> None:
+    (text,) = list_mistyped({"LANEWAY_PROT": "1", "LANEWAY_PORT": "2", "PROT": "3"})
+    assert text == "variable LANEWAY_PROT is not a setting: did you mean LANEWAY_PORT?"
+    assert list_mistyped({"LANEWAY_TEST_POSTGRES": "15", "LANEWAY_NODE": "node"}) == []
 
 
 def test_server_of_the_same_settings_is_called_with_its_own_key(file: Path) -> None:

@@ -25,6 +25,7 @@ from laneway.activity.builtin import DETECTORS
 from laneway.activity.detectors import Context, Detector, Finding, Occasion, Registry
 from laneway.activity.settings import ActivitySettings, DetectorReference  # noqa: TC001 - see above
 from laneway.domain.activity import Event, Severity  # noqa: TC001 - see above
+from laneway.domain.escapes import replace_unstorable
 from laneway.domain.queues import Counts  # noqa: TC001 - see above
 
 if TYPE_CHECKING:
@@ -205,7 +206,8 @@ def _answer(detector: Detector, question: Question, settings: ActivitySettings) 
         return Answer(run(detector, context))
     except BaseException as error:  # noqa: BLE001 - also SystemExit: it is not ours
         return Answer(
-            error=_describe(error), traceback=traceback.format_exc()[-_LONGEST_TRACEBACK:]
+            error=_describe(error),
+            traceback=replace_unstorable(traceback.format_exc()[-_LONGEST_TRACEBACK:]),
         )
 
 
@@ -222,9 +224,16 @@ def _check(finding: Any, context: Context) -> Found:
             raise ValueError("a finding has sequence numbers, but its event has no messages")
         if not all(event.first_seq <= seq <= event.last_seq for seq in found.seqs):
             raise ValueError("a finding has sequence numbers outside of its event")
-    found.description = found.description.replace("\0", "")[:_LONGEST_DESCRIPTION]
+    found.description = replace_unstorable(found.description[:_LONGEST_DESCRIPTION])
+    if found.queue is not None:
+        found.queue = replace_unstorable(found.queue)
     return found
 
 
 def _describe(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".removesuffix(": ")[:_LONGEST_DESCRIPTION]
+    name = type(error).__name__
+    try:
+        text = f"{name}: {error}".removesuffix(": ")
+    except Exception:  # noqa: BLE001 - a detector's own error class may raise anything
+        return f"{name}: (str() of the error failed)"
+    return replace_unstorable(text[:_LONGEST_DESCRIPTION])

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def explain(error: OSError | ValueError) -> str:
+    """Return why a file cannot be read, without its path."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 class DatabaseNotReady(Retryable):
     def __init__(self, directory: Path, holder: int | None) -> None:
         who = "another process" if holder is None else f"process {holder}"

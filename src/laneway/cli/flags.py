@@ -13,7 +13,7 @@ import typer
 from laneway.cli.errors import ServerUnsupported
 from laneway.cli.execution import reporting
 from laneway.cli.known_settings import CLIENT_SETTINGS, DATABASE_SETTINGS
-from laneway.cli.settings_sources import list_former, read_dotenv, read_settings
+from laneway.cli.settings_sources import list_former, list_mistyped, read_dotenv, read_settings
 from laneway.cli.stdio import tell
 
 if TYPE_CHECKING:
@@ -106,8 +106,10 @@ def take_settings(flags: dict[str, Any], wanted: Sequence[Setting]) -> Settings:
     file = flags.pop(_CONFIG.name)
     given: Mapping[str, Any] = {item.name: flags.pop(item.name, None) for item in wanted}
     with reporting():
-        settings = read_settings(given, os.environ, file, dotenv=read_dotenv(), wanted=wanted)
-    for warning in list_former(settings, os.environ):
+        dotenv = read_dotenv()
+        settings = read_settings(given, os.environ, file, dotenv=dotenv, wanted=wanted)
+    warnings = (*list_former(settings, os.environ), *list_mistyped({**dotenv, **os.environ}))
+    for warning in warnings:
         tell(f"laneway: {warning}")
     return settings
 

@@ -39,7 +39,7 @@ gateway = typer.Typer(
 )
 gateway.add_typer(target, name="target")
 
-TransactionId = Annotated[str, typer.Argument(metavar="ID", help="Transaction id, a UUID.")]
+TransactionId = Annotated[str, typer.Argument(metavar="id", help="Transaction id, a UUID.")]
 
 _COLUMNS = ("id", "target", "type", "status", "calls", "created_at", "error")
 

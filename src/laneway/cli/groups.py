@@ -19,7 +19,7 @@ group = typer.Typer(
     rich_markup_mode=None,
 )
 
-GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Consumer group.")]
+GroupName = Annotated[str, typer.Argument(metavar="group", help="Consumer group.")]
 
 _COLUMNS = ("group", "ordered", "pending", "locked", "dead", "oldest", "created_at")
 

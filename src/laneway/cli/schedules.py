@@ -15,7 +15,7 @@ schedule = typer.Typer(
     no_args_is_help=True, help="List, run, pause and resume periodic jobs.", rich_markup_mode=None
 )
 
-ScheduleName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the periodic job.")]
+ScheduleName = Annotated[str, typer.Argument(metavar="name", help="Name of the periodic job.")]
 QueueOf = Annotated[
     str | None,
     typer.Option("--queue", help="Its queue (needed if several have a job of the name)."),
@@ -73,7 +73,7 @@ async def _find_queue(connection: Connection, name: str) -> str:
     """Return the queue of the only job of this name."""
     found = [item.queue for item in await connection.admin.list_schedules() if item.name == name]
     if not found:
-        raise ScheduleNotFound(schedule=name, queue="*")
+        raise ScheduleNotFound(schedule=name)
     if len(found) > 1:
         raise LanewayError(
             f"several queues have a schedule {name}: {', '.join(found)}. Name one with --queue"

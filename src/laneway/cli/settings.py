@@ -110,7 +110,8 @@ class Settings:
         if not _is_server(url):
             # The value is not repeated: it may be a database's URL with a password.
             raise self._refuse(
-                "server_url", "is not a server's URL: use one such as http://host:3001"
+                "server_url",
+                "is not a server's URL: use one such as http://host:3001. Name a database with --database-url",
             )
         return url
 

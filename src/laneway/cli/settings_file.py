@@ -14,7 +14,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
-from laneway.cli.errors import SettingInvalid
+from laneway.cli.errors import SettingInvalid, explain
 from laneway.cli.known_settings import CLIENT_SETTINGS, SETTINGS
 from laneway.cli.known_tables import TABLES, TYPES
 from laneway.domain.dsn import HIDDEN
@@ -128,7 +128,7 @@ def read_file(file: Path | None, tables: tuple[Table, ...] = TABLES) -> Settings
         text = path.read_text(encoding="utf-8")
         values = tomllib.loads(text)
     except (OSError, ValueError) as error:
-        raise SettingInvalid(str(path), f"cannot be read: {error}") from error
+        raise SettingInvalid(str(path), f"cannot be read: {explain(error)}") from error
     read = SettingsFile(path, text, values, tables)
     read.check()
     return read

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from laneway.cli.errors import FlagInvalid, SettingInvalid
-from laneway.cli.known_settings import CLIENT_SETTINGS, SETTINGS
+from laneway.cli.errors import FlagInvalid, SettingInvalid, explain
+from laneway.cli.known_settings import CLIENT_SETTINGS, PREFIX, SETTINGS
 from laneway.cli.settings import Chosen, Settings
 from laneway.cli.settings_file import read_file
 from laneway.domain.dsn import HIDDEN
@@ -24,6 +25,8 @@ _TRUE = {"true", "1", "yes", "on"}
 _FALSE = {"false", "0", "no", "off"}
 _KINDS = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
 _KNOWN = {item.name: item for item in (*SETTINGS, *CLIENT_SETTINGS)}
+# How alike a variable and a setting's name are, from 0 to 1, for the variable to be taken for a mistyped one.
+_ALIKE = 0.75
 
 
 class _Sources(NamedTuple):
@@ -68,7 +71,7 @@ def read_dotenv(path: Path = DOTENV) -> dict[str, str]:
                 if binding.key is not None and binding.value is not None:
                     variables[binding.key] = binding.value
     except (OSError, ValueError) as error:
-        raise SettingInvalid(str(path), f"cannot be read: {error}") from error
+        raise SettingInvalid(str(path), f"cannot be read: {explain(error)}") from error
     return variables
 
 
@@ -83,6 +86,19 @@ def list_former(settings: Settings, variables: Mapping[str, str]) -> list[str]:
         and settings.chosen[setting.name].source == "default"
         # Many programs have an API_KEY; it was only used with a server.
         and (setting.name != "api_key" or settings["server_url"] is not None)
+    ]
+
+
+def list_mistyped(variables: Mapping[str, str]) -> list[str]:
+    """Return a warning for each variable LANEWAY_… that no setting has, but one has nearly."""
+    names = {
+        each: each.removeprefix(PREFIX).lower() for each in variables if each.startswith(PREFIX)
+    }
+    return [
+        f"variable {variable} is not a setting: did you mean {_KNOWN[near].variable}?"
+        for variable, name in names.items()
+        if name not in _KNOWN
+        for near in get_close_matches(name, _KNOWN, n=1, cutoff=_ALIKE)
     ]
 
 

@@ -237,11 +237,16 @@ def find_app(place: str) -> App:
     try:
         found = getattr(importlib.import_module(module), name or "app")
     except (ImportError, AttributeError, ValueError) as error:
-        raise LanewayError(
-            f"app {place!r} cannot be imported: {error}. Name it as module:name"
-        ) from error
+        advice = "Name it as module:name"
+        if isinstance(error, ModuleNotFoundError):
+            advice = "Install it"
+            if error.name == module.partition(".")[0]:
+                advice = "Run the command in the directory that contains it, or install it"
+        raise LanewayError(f"app {place!r} cannot be imported: {error}. {advice}") from error
     if not isinstance(found, App):
-        raise LanewayError(f"{place!r} is a {type(found).__name__}, not a laneway.App")
+        raise LanewayError(
+            f"{place!r} is a {type(found).__name__}, not a laneway.App: name it as module:name"
+        )
     return found
 
 

@@ -97,10 +97,14 @@ async def list_(
 @workflow.command("get")
 @with_connection
 async def get(connection: Connection, output: Output, run_id: Id) -> None:
-    """Show a run and its finished steps."""
+    """Show a run and its finished and failed steps."""
     run = connection.run(run_id)
-    steps = [item.step for item in await run.steps()]
-    output.one({**_show(await run.info(), output), "steps": steps})
+    steps = await run.steps()
+    shown = {
+        "steps": [item.step for item in steps if item.error is None],
+        "failed_steps": [item.step for item in steps if item.error is not None],
+    }
+    output.one({**_show(await run.info(), output), **shown})
 
 
 @workflow.command("pause")

@@ -126,7 +126,9 @@ class GroupNotFound(NotFound):
         if isinstance(group, int):
             super().__init__(f"group {group} not found: it was deleted during the call. Call again")
         else:
-            super().__init__(f'group "{group}"{of_queue} not found. Create the group first')
+            made = "GROUP" if queue is None else f"{shlex.quote(queue)} {shlex.quote(group)}"
+            advice = f"Create it with: laneway group create {made}"
+            super().__init__(f'group "{group}"{of_queue} not found. {advice}')
         self.group = group
         self.queue = queue
 
@@ -143,11 +145,12 @@ class WorkerNotFound(NotFound):
 
 
 class ScheduleNotFound(NotFound):
-    """schedule: its name. queue: its queue's name."""
+    """schedule: its name. queue: its queue's name; None if no queue has such a schedule."""
 
-    def __init__(self, *, schedule: str, queue: str) -> None:
+    def __init__(self, *, schedule: str, queue: str | None = None) -> None:
+        of_queue = "" if queue is None else f' of queue "{queue}"'
         super().__init__(
-            f'schedule "{schedule}" of queue "{queue}" not found: a worker registers its schedules'
+            f'schedule "{schedule}"{of_queue} not found: a worker registers its schedules'
             " when it starts. List the schedules with: laneway schedule list"
         )
         self.schedule = schedule

@@ -1,4 +1,4 @@
-"""Escapes untrusted text for terminals: control characters are printed as escape sequences."""
+"""Makes untrusted text safe: to print on terminals, and to store in the database."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ def escape(text: str, *, lines: bool = False) -> str:
         return _NAMES.get(found) or (f"\\x{code:02x}" if code < _ONE_BYTE else f"\\u{code:04x}")
 
     return _ORDERS.sub(spell, text)
+
+
+def replace_unstorable(text: str) -> str:
+    """Replace the characters that the database cannot store: NUL and unpaired surrogates."""
+    return text.replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
 def escape_json(text: str) -> str:

@@ -24,6 +24,7 @@ LARGEST_PRIORITY = 32_767
 # How many priorities producers may use, unless configured; SQL functions accept all.
 PRIORITY_LEVELS = 10
 LONGEST_PARTITION = 255
+LONGEST_NOTE = 200
 LONGEST_KEY = 512
 LONGEST_DELAY = timedelta(days=3650)
 # A longer lease or delay would end after the largest time that can be represented, so the database

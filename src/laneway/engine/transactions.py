@@ -58,8 +58,14 @@ class Transactions:
         self._beginning: Pump[tuple[UUID, Delivery], Begun] = Pump(
             "beginning of a call", self._begin, pool=core.pool, tasks=tasks, settings=settings
         )
+        # Concurrent calls that settle parts of one claim would wait for each other.
         self._finishing: Pump[Finish, Recorded | None] = Pump(
-            "result of a call", self._finish, pool=core.pool, tasks=tasks, settings=settings
+            "result of a call",
+            self._finish,
+            pool=core.pool,
+            tasks=tasks,
+            settings=settings,
+            calls_per_key=1,
         )
 
     async def drain(self) -> None:
@@ -93,7 +99,7 @@ class Transactions:
 
         Return the transaction, None if there is no finding or no such transaction.
         """
-        return await self._finishing.submit(finish, count=1)
+        return await self._finishing.submit(finish, count=1, key=finish.receipt.token)
 
     async def record(self, findings: Sequence[Finding]) -> list[Recorded]:
         """Record what was found out otherwise than by a message's call."""

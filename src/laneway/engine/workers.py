@@ -6,8 +6,9 @@ import json
 from typing import TYPE_CHECKING
 
 from laneway.domain.errors import InvalidRequest, InvalidStateTransition, WorkerBusy
+from laneway.domain.escapes import replace_unstorable
 from laneway.domain.jobs import CANCELLED
-from laneway.domain.messages import Status
+from laneway.domain.messages import LONGEST_NOTE, Status
 from laneway.domain.workers import ASKS, STEPS, TARGETS, WorkerState
 from laneway.engine.messages import Messages
 from laneway.engine.procedures import workers as procedures
@@ -48,7 +49,7 @@ class Workers:
     ) -> WorkerOrder:
         """Record a heartbeat; return the worker's state and the state it is asked to enter.
 
-        progress: of the messages that it handles, by id.
+        progress: of the messages that it handles, by id. What cannot be stored is adjusted.
         """
         async with self._core.pool.lend() as connection:
             return await procedures.record_heartbeat(
@@ -56,7 +57,7 @@ class Workers:
                 worker_id,
                 handled=handled,
                 failed=failed,
-                progress=json.dumps(progress) if progress else None,
+                progress=_write_progress(progress) if progress else None,
             )
 
     async def extend_leases(self, worker_id: str, *, lease: timedelta) -> None:
@@ -197,3 +198,15 @@ class Workers:
     def _wake(self, queue_ids: dict[int, int]) -> None:
         for queue_id in queue_ids:
             self._core.wakeups.wake(queue_id, delayed=True)
+
+
+def _write_progress(progress: dict[str, Progress]) -> str:
+    return json.dumps(
+        {
+            replace_unstorable(message_id): (
+                min(max(each.share, 0), 1),
+                replace_unstorable(each.note[:LONGEST_NOTE]),
+            )
+            for message_id, each in progress.items()
+        }
+    )

@@ -82,7 +82,11 @@ class Guard:
 
     def check_url(self, url: str) -> None:
         """Raise AddressRefused for a URL that is not called in any case."""
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+            _ = parts.port
+        except ValueError as error:
+            raise AddressRefused(f"{url} is not a URL: {error}") from None
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise AddressRefused(f"{url} is not an http:// or https:// URL")
         if parts.username is not None or parts.password is not None:
@@ -138,7 +142,9 @@ class HttpClient:
         except aiohttp.ClientConnectorError as error:
             if (refused := _find_refusal(error)) is not None:
                 raise AddressRefused(refused) from None
-            raise Unreachable(f"cannot connect: {error}", sent=False) from None
+            place = f"{error.host}:{error.port}"
+            reason = _explain(error.os_error)
+            raise Unreachable(f"cannot connect to {place}: {reason}", sent=False) from None
         except aiohttp.InvalidURL as error:
             raise AddressRefused(f"{error} is not a URL") from None
         except (aiohttp.ClientPayloadError, aiohttp.ClientResponseError) as error:
@@ -199,6 +205,16 @@ def _find_refusal(error: aiohttp.ClientConnectorError) -> str | None:
         elif cause is not None:
             causes += [cause.__cause__, cause.__context__]
     return None
+
+
+def _explain(error: OSError) -> str:
+    match error:
+        case ConnectionRefusedError():
+            return "connection refused"
+        case socket.gaierror():
+            return f"host name not found ({error.strerror})"
+        case _:
+            return error.strerror or str(error) or type(error).__name__
 
 
 def _is_public(ip: IPv4Address | IPv6Address) -> bool:

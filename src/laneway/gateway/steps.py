@@ -43,4 +43,12 @@ def log_step(
     if job.answer is not None and action in {"success", "failure"}:
         text = job.answer.body[:LONGEST_ANSWER].decode("utf-8", "replace")
         fields["oz_relayer_response"] = {"status": job.answer.status, "body": text}
-    logger.log(level, "%s %s", action, fields["transactionId"], extra={"fields": fields})
+    logger.log(
+        level,
+        "%s %s, attempt %d%s",
+        action,
+        fields["transactionId"],
+        job.delivery.attempt,
+        "" if error is None else f": {error}",
+        extra={"fields": fields},
+    )

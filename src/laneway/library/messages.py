@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from laneway.domain.errors import InvalidPayload, InvalidRequest
-from laneway.domain.messages import Progress
+from laneway.domain.escapes import replace_unstorable
+from laneway.domain.messages import LONGEST_NOTE, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 _UNREAD = object()
-
-# Of a progress report, in characters.
-LONGEST_NOTE = 200
 
 
 def encode_payload(payload: object, *, index: int | None = None) -> str:
@@ -111,7 +109,7 @@ class Message:
                 f"message {self.id} has no worker that sends its progress: report it in a handler that"
                 ' runs on the event loop or in a thread, not with executor="process"'
             )
-        self.reported = Progress(float(share), note)
+        self.reported = Progress(float(share), replace_unstorable(note))
 
     @property
     def partition(self) -> str:

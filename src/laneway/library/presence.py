@@ -12,10 +12,12 @@ from time import monotonic
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from laneway.domain.errors import BrokerClosed, LanewayError
+from laneway.domain.errors import BrokerClosed, LanewayError, WorkerNotFound
 from laneway.domain.workers import WorkerIdentity, WorkerState
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from laneway.domain.backend import Backend
     from laneway.domain.workers import WorkerKind
 
@@ -79,24 +81,36 @@ class Presence:
                 await self._beat_all()
             except BrokerClosed:
                 return
-            except LanewayError as error:
-                logger.debug("producers and consumers not registered: %s", error)
             await asyncio.sleep(HEARTBEAT)
 
     async def _beat_all(self) -> None:
         """Send the heartbeats, and sign off the clients that are gone."""
         for client in list(self._clients):
             if monotonic() - client.since >= AFTER:
-                await self._beat(client)
+                await self._try(client.id, self._beat(client))
         for client_id in self._registered - {client.id for client in self._clients}:
-            await self._sign_off(client_id)
+            await self._try(client_id, self._sign_off(client_id))
+
+    async def _try(self, client_id: str, call: Awaitable[None]) -> None:
+        """Make a call that may fail without an effect on the other clients."""
+        try:
+            await call
+        except BrokerClosed:
+            raise
+        except LanewayError as error:
+            logger.debug("%s cannot send its heartbeat: %s", client_id, error)
 
     async def _beat(self, client: Client) -> None:
         if client.id not in self._registered:
             await self._register(client)
-        order = await self._backend.workers.record_heartbeat(
-            client.id, handled=client.handled, failed=0
-        )
+        try:
+            order = await self._backend.workers.record_heartbeat(
+                client.id, handled=client.handled, failed=0
+            )
+        except WorkerNotFound:
+            # It was silent for so long that it was purged.
+            await self._register(client)
+            return
         if order.state is WorkerState.STOPPED:
             # It was silent for too long, or another connection signed off under the same name.
             await self._register(client)

@@ -1,4 +1,4 @@
-"""Waiting until a workflow run or a job has ended, by looking again and again."""
+"""Waiting until a workflow run or a job has ended, by polling."""
 
 from __future__ import annotations
 

@@ -82,8 +82,9 @@ class ServerSettings:
     allowed_hosts: host names, with their subdomains, that a server without keys answers to beside
     its own. allowed_origins: web pages that may call; "*" means any if a key is required. queue:
     the default queue, created when it is first named. ack_timeout and max_attempts: for queues
-    created without their own. deliver: this server also sends the gateway's requests. actor and manual_actor: names in the activity log for what the server
-    does by itself, and for manual operations. shutdown: how long stopping may take.
+    created without their own. deliver: this server also sends the gateway's requests. actor and
+    manual_actor: names in the activity log for what the server does by itself, and for manual
+    operations. shutdown: how long stopping may take.
     """
 
     host: str = "127.0.0.1"

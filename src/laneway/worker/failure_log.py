@@ -39,7 +39,10 @@ def log_failures(queue: str, failures: Sequence[Failed]) -> None:
     """Log one line, with the traceback, for the messages that failed in the same way."""
     same: dict[object, list[Failed]] = {}
     for failed in failures:
-        key = failed.message.attempt, failed.limit, failed.outcome, failed.error
+        error = failed.error
+        # An error class may define how its errors compare, and then they may have no hash.
+        cause = id(error) if isinstance(error, BaseException) else error
+        key = failed.message.attempt, failed.limit, failed.outcome, cause
         same.setdefault(key, []).append(failed)
     for group in same.values():
         first = group[0]

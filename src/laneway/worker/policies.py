@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from laneway.domain.errors import InvalidSetting
+from laneway.domain.escapes import replace_unstorable
 from laneway.domain.messages import LONGEST_TIME
 from laneway.library.arguments import (
     check_duration,
@@ -192,8 +193,3 @@ def read_text(source: object) -> str:
 def trim(text: str) -> str:
     """Shorten a reason, and make it storable."""
     return replace_unstorable(text[:MOST_CHARACTERS])
-
-
-def replace_unstorable(text: str) -> str:
-    """Replace the characters that the database cannot store."""
-    return text.replace("\x00", "\ufffd").encode(errors="replace").decode()

@@ -8,7 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from laneway.worker.policies import Reject, RetryAfter, describe, replace_unstorable
+from laneway.domain.escapes import replace_unstorable
+from laneway.worker.policies import Reject, RetryAfter, describe
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 MOST_CHARACTERS = 4000
 MOST_FRAMES = 50
+# Of one frame, or of the message of one error.
+_MOST_OF_PART = 1000
 
 _OWN_CODE = str(Path(__file__).parent.parent) + os.sep
 
@@ -34,12 +37,12 @@ def describe_failure(error: BaseException) -> str:
 def format_traceback(error: BaseException) -> str:
     """Return the traceback without frames of this package; "" if no frame is left.
 
-    A long one keeps its end, where the error was raised.
+    A long one keeps its end, where the error was raised, and only the beginning of long messages.
     """
     try:
         found = traceback.TracebackException.from_exception(error, limit=-MOST_FRAMES)
         _remove_own_frames(found)
-        text = "".join(found.format()).rstrip()
+        text = "".join(map(_shorten, found.format())).rstrip()
     except Exception:  # noqa: BLE001 - a handler's own error class may raise anything
         return ""
     if 'File "' not in text:
@@ -47,6 +50,10 @@ def format_traceback(error: BaseException) -> str:
     if len(text) > MOST_CHARACTERS:
         text = "(shortened)\n" + text[-MOST_CHARACTERS:].partition("\n")[2]
     return replace_unstorable(text)
+
+
+def _shorten(part: str) -> str:
+    return part if len(part) <= _MOST_OF_PART else part[:_MOST_OF_PART] + "…\n"
 
 
 def make_exc_info(error: BaseException | str) -> ExcInfo | None:

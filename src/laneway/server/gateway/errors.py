@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from laneway.domain import errors as domain
 from laneway.gateway import failures
 from laneway.server import errors as server
-from laneway.server.gateway.wire import Failure, FieldIssue
+from laneway.server.gateway.wire import FieldIssue, RefusedRequest
 from laneway.server.operations import Response
 from laneway.server.responses import Answer, answer_json, show_wait
 
@@ -17,18 +17,19 @@ if TYPE_CHECKING:
 
 ERRORS: dict[int, Response] = {
     400: Response(
-        Failure, "The body is not valid JSON, or fields are invalid. `issues` names each of them."
+        RefusedRequest,
+        "The body is not valid JSON, or fields are invalid. `issues` names each of them.",
     ),
     401: Response(
-        Failure,
+        RefusedRequest,
         "The API key or token is missing, unknown, revoked or expired, or a signature is wrong.",
     ),
-    403: Response(Failure, "The API key's role or queues do not allow this."),
-    408: Response(Failure, "The request did not arrive in time. Send it again."),
-    413: Response(Failure, "The body is too large. Send a smaller one."),
-    431: Response(Failure, "The headers are too large. Send fewer or shorter ones."),
+    403: Response(RefusedRequest, "The API key's role or queues do not allow this."),
+    408: Response(RefusedRequest, "The request did not arrive in time. Send it again."),
+    413: Response(RefusedRequest, "The body is too large. Send a smaller one."),
+    431: Response(RefusedRequest, "The headers are too large. Send fewer or shorter ones."),
     503: Response(
-        Failure,
+        RefusedRequest,
         "The database or the target is unreachable, or the server is busy. Retry after the seconds in `Retry-After`.",
     ),
 }
@@ -85,7 +86,7 @@ def explain(error: LanewayError) -> Answer:
         ]
     answer = answer_json(
         status,
-        Failure(
+        RefusedRequest(
             status_code=status, error=HTTPStatus(status).phrase, message=message, issues=issues
         ),
     )

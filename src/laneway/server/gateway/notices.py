@@ -15,7 +15,7 @@ from laneway.server.access import nothing
 from laneway.server.errors import Unauthenticated
 from laneway.server.gateway.errors import UnknownTarget, UnknownTransaction
 from laneway.server.gateway.places import find_gateway
-from laneway.server.gateway.wire import ChangedTransaction, Failure
+from laneway.server.gateway.wire import ChangedTransaction, RefusedRequest
 from laneway.server.operations import Media, Operation, Response
 from laneway.server.responses import Answer, answer_json
 
@@ -98,7 +98,7 @@ OPERATIONS = (
         body=Media("application/json", {"description": "The target's webhook."}),
         answers={
             200: Response(ChangedTransaction, "The report is recorded, or changes nothing."),
-            404: Response(Failure, "There is no such target or transaction."),
+            404: Response(RefusedRequest, "There is no such target or transaction."),
         },
         role=None,
         reach=nothing,

@@ -16,7 +16,7 @@ from laneway.gateway.records import TransactionRecord, encode_record
 from laneway.server.errors import MalformedBody
 from laneway.server.gateway.errors import KeyReused
 from laneway.server.gateway.places import find_gateway, find_place, gateway_queue
-from laneway.server.gateway.wire import AcceptedTransaction, Failure
+from laneway.server.gateway.wire import AcceptedTransaction, RefusedRequest
 from laneway.server.operations import Media, Operation, Response, Role
 from laneway.server.responses import Answer, encode
 
@@ -160,9 +160,11 @@ OPERATIONS = (
             202: Response(
                 AcceptedTransaction, "The request is stored. `Location` shows its status."
             ),
-            404: Response(Failure, "No target accepts this type of request."),
-            409: Response(Failure, "The first request with this idempotency key is being stored."),
-            422: Response(Failure, "The idempotency key was used for another request."),
+            404: Response(RefusedRequest, "No target accepts this type of request."),
+            409: Response(
+                RefusedRequest, "The first request with this idempotency key is being stored."
+            ),
+            422: Response(RefusedRequest, "The idempotency key was used for another request."),
         },
         role=Role.WRITE,
         reach=gateway_queue,

@@ -21,8 +21,8 @@ from laneway.server.gateway.places import (
 )
 from laneway.server.gateway.wire import (
     ChangedTransaction,
-    Failure,
     PoolStatus,
+    RefusedRequest,
     TargetStatus,
     TargetUrl,
 )
@@ -129,7 +129,7 @@ async def show_nonce(call: Call[AddressPath, None]) -> Answer:
     return answer_json(200, Nonce(str(nonce)))
 
 
-_NOT_FOUND = Response(Failure, "There is no such transaction.")
+_NOT_FOUND = Response(RefusedRequest, "There is no such transaction.")
 
 OPERATIONS = (
     Operation(
@@ -157,7 +157,7 @@ OPERATIONS = (
         answers={
             200: Response(ChangedTransaction, "The transaction is cancelled."),
             404: _NOT_FOUND,
-            409: Response(Failure, "Its call has begun, or it is final."),
+            409: Response(RefusedRequest, "Its call has begun, or it is final."),
         },
         role=Role.WRITE,
         reach=gateway_queue,
@@ -176,7 +176,7 @@ OPERATIONS = (
         answers={
             202: Response(ChangedTransaction, "The transaction will be sent again."),
             404: _NOT_FOUND,
-            409: Response(Failure, "It was not given up."),
+            409: Response(RefusedRequest, "It was not given up."),
         },
         role=Role.WRITE,
         reach=gateway_queue,
@@ -202,7 +202,7 @@ OPERATIONS = (
         parameters=AddressPath,
         answers={
             200: Response(Nonce, "The nonce."),
-            404: Response(Failure, "No target has nonces."),
+            404: Response(RefusedRequest, "No target has nonces."),
         },
         role=Role.READ,
         reach=gateway_queue,

@@ -16,7 +16,7 @@ class FieldIssue(msgspec.Struct):
     message: Annotated[str, Meta(description="What is wrong, in words.")]
 
 
-class Failure(msgspec.Struct, kw_only=True, omit_defaults=True):
+class RefusedRequest(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Why a request was refused."""
 
     status_code: Annotated[int, Meta(description="The status, again.")] = msgspec.field(

@@ -21,8 +21,22 @@ declare
   v_seen int := 0;
 begin
   for v_transaction in
-    select t.transaction_id, t.created_at, t.segment, t.lane_id, t.seq, t.upstream_id, t.given_up, t.updated_at,
-           t.calls, t.sending_at
+    -- One statement, so that the transaction and the state of its message are of one moment.
+    select t.transaction_id, t.created_at, t.calls, t.sending_at,
+           t.upstream_id is null
+           and t.updated_at < clock_timestamp() - p_min_age
+           and not exists (
+             select
+               from laneway.lane l
+               join laneway.consumer_group g
+                 on g.queue_id = l.queue_id
+                and g.name = 'default'
+               join laneway.reader r
+                 on r.group_id = g.group_id
+                and r.lane_id = l.lane_id
+              where l.lane_id = t.lane_id
+                and laneway.message_state(r.reader_id, t.segment, t.lane_id, t.seq)
+                    in ('queued', 'processing')) as lost
       from laneway.gateway_transaction t
      where not t.final
        and (t.created_at, t.transaction_id)
@@ -33,20 +47,7 @@ begin
     v_seen := v_seen + 1;
     next_at := v_transaction.created_at;
     next_id := v_transaction.transaction_id;
-    if v_transaction.upstream_id is null
-       and v_transaction.updated_at < clock_timestamp() - p_min_age
-       and not exists (
-         select
-           from laneway.lane l
-           join laneway.consumer_group g
-             on g.queue_id = l.queue_id
-            and g.name = 'default'
-           join laneway.reader r
-             on r.group_id = g.group_id
-            and r.lane_id = l.lane_id
-          where l.lane_id = v_transaction.lane_id
-            and laneway.message_state(r.reader_id, v_transaction.segment, v_transaction.lane_id, v_transaction.seq)
-                in ('queued', 'processing')) then
+    if v_transaction.lost then
       v_reports := v_reports || json_build_object(
         'id', v_transaction.transaction_id,
         'given_up', true,

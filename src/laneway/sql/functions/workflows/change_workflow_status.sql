@@ -1,8 +1,8 @@
 -- Change the status of a workflow run to p_to, with its result or error, if it is one of p_from and, with p_driver, if
 -- that driver still leases the run. Return the status before.
 -- A run that becomes 'running' gets a new driving message, unless its message is still queued or in flight. A driver
--- that ends the run drives it no longer. The failures of a failed run's steps are deleted, so that they are retried if
--- it is resumed.
+-- that ends the run drives it no longer. If a failed run is resumed, the failures of its steps are deleted, so that
+-- they are retried.
 -- p_resume_after: a run that becomes 'paused' resumes after this time, unless it is resumed before.
 -- Locks: the run's row, then those of push_many.
 -- Errors: LW404 no such run, LW409 it cannot resume because its queue was deleted.
@@ -32,7 +32,9 @@ begin
            resume_at = case when p_to = 'paused' then clock_timestamp() + p_resume_after end,
            driver = case when p_driver is null then w.driver end
      where w.run_id = p_run_id;
-    delete from laneway.workflow_step s where s.run_id = p_run_id and s.failure is not null and p_to = 'failed';
+    if v_run.status = 'failed' then
+      delete from laneway.workflow_step s where s.run_id = p_run_id and s.failure is not null;
+    end if;
     if p_to = 'running' then
       perform laneway.drive_again(p_run_id);
     elsif p_to = 'paused' and p_resume_after is not null then

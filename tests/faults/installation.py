@@ -157,8 +157,8 @@ class Installation:
         """Have the target hold its answers."""
         await self.target.post("/hold")
 
-    async def wait_until_held(self) -> None:
-        (await self.target.get("/held")).raise_for_status()
+    async def wait_until_held(self, submissions: int = 1) -> None:
+        (await self.target.get("/held", params={"at_least": submissions})).raise_for_status()
 
     async def release(self) -> None:
         await self.target.post("/release")

@@ -6,7 +6,7 @@ POST /hook           verify and record a webhook
 GET /records         show every record, in order
 POST /hold           hold the answers to submissions from now on
 POST /release        send the answers that are held, and hold no more
-GET /held            answer once a submission is held
+GET /held?at_least=N answer once so many submissions are held
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Target:
         self._known: set[str] = set()
         self._free = asyncio.Event()
         self._free.set()
-        self._held = asyncio.Event()
+        self._held = 0
+        self._changed = asyncio.Condition()
 
     def make_application(self) -> web.Application:
         application = web.Application()
@@ -60,7 +61,9 @@ class Target:
         self._record({"kind": "submission", "key": key, "target": target, "body": body})
         self._known.add(key)
         if not self._free.is_set():
-            self._held.set()
+            async with self._changed:
+                self._held += 1
+                self._changed.notify_all()
             await self._free.wait()
         else:
             await asyncio.sleep(random.uniform(0, SLOWEST))  # noqa: S311 - no secret
@@ -84,7 +87,7 @@ class Target:
         return web.json_response(self._records)
 
     async def hold(self, _: web.Request) -> web.Response:
-        self._held.clear()
+        self._held = 0
         self._free.clear()
         return web.Response()
 
@@ -92,8 +95,10 @@ class Target:
         self._free.set()
         return web.Response()
 
-    async def wait_until_held(self, _: web.Request) -> web.Response:
-        await self._held.wait()
+    async def wait_until_held(self, request: web.Request) -> web.Response:
+        wanted = int(request.query["at_least"])
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._held >= wanted)
         return web.Response()
 
     def _record(self, record: dict[str, Any]) -> None:

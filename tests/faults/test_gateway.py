@@ -165,6 +165,27 @@ async def test_shutdown_ends_in_time_with_a_call_in_progress(installation: Insta
     assert installation.ledger.submissions == {transaction: 1}
 
 
+async def test_shutdown_ends_in_time_without_the_database(installation: Installation) -> None:
+    [gateway, other] = installation.gateways
+    await gateway.start()
+    await installation.hold()
+    transactions = [await installation.accept(target, target) for target in TARGETS]
+    await installation.wait_until_held(3)
+    await installation.postgres.stop()
+    # The answers come, and cannot be stored.
+    await installation.release()
+    began = monotonic()
+    assert await gateway.stop() == 0
+    assert monotonic() - began < 25, (
+        "3 s for calls, 5 s to release, 5 s to close, and a loaded machine"
+    )
+    await installation.postgres.start()
+    await installation.end_leases()
+    await other.start()
+    assert await installation.settle() == []
+    assert set(installation.ledger.submissions) == set(transactions)
+
+
 def test_ledger_finds_what_is_wrong() -> None:
     def submit(key: str, target: str) -> dict[str, str]:
         return {"kind": "submission", "key": key, "target": target, "body": "1"}

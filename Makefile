@@ -44,6 +44,7 @@ needs:
 	tests/install/java
 	tests/install/sqs-clients
 	tests/install/pgbouncer
+	tests/install/redis
 	tests/install/chain
 
 check: setup ## format, lint, types, layers, the style of SQL, and locks and generated files current

@@ -47,6 +47,6 @@ async def request_report(customer: str) -> dict[str, str]:
 async def read_report(job: str) -> dict[str, Any]:
     try:
         report: dict[str, Any] = await broker.job_result(job)
-    except laneway.errors.ResultNotFound:
-        raise HTTPException(404, "the report is not ready") from None
+    except (laneway.errors.ResultNotFound, laneway.errors.InvalidId):
+        raise HTTPException(404, "there is no such report, or it is not ready") from None
     return report

@@ -41,8 +41,8 @@ def create_app() -> Flask:
     def read_report(job: str) -> dict[str, Any]:
         try:
             report: dict[str, Any] = broker.job_result(job)
-        except laneway.errors.ResultNotFound:
-            abort(404, "the report is not ready")
+        except (laneway.errors.ResultNotFound, laneway.errors.InvalidId):
+            abort(404, "there is no such report, or it is not ready")
         return report
 
     return app

@@ -65,6 +65,7 @@ async def test_fastapi_application_gets_the_report_of_its_job(
             return None if response.status_code == 404 else response.json()
 
         assert await find() is None
+        assert (await web.get("/reports/mine")).status_code == 404
         with jobs_of("fastapi_app"):
             assert await until(find) == {"title": "Report for Ada"}
 
@@ -80,6 +81,7 @@ async def test_flask_application_gets_the_report_of_its_job(
         client = load("flask_app").create_app().test_client()
         job = client.post("/reports?customer=Ada").json["job"]
         assert client.get(f"/reports/{job}").status_code == 404
+        assert client.get("/reports/mine").status_code == 404
         with jobs_of("flask_app"):
             while (response := client.get(f"/reports/{job}")).status_code == 404:
                 sleep(0.02)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 # A name is a part of URLs, of a queue's partitions, and of metrics.
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+# Methods and names of headers, and values of headers.
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 # Names that are types of requests of another kind of target, or other routes.
 _TAKEN = frozenset({"direct", "gasless", "status", "transactions", "pool-status"})
 _LONGEST = 24 * 3600
@@ -88,11 +91,8 @@ def make_target(file: SettingsFile, name: str) -> Target:
         name=name,
         kind=given.get("kind", "http"),
         urls=urls,
-        method=given.get("method", "POST"),
-        headers=tuple(
-            (key.lower(), table.read_secret("headers", text))
-            for key, text in given.get("headers", {}).items()
-        ),
+        method=table.read_method("POST"),
+        headers=table.read_headers(),
         timeout=table.read_seconds("timeout_seconds", timedelta(seconds=30)),
         redelivery=redelivery,
         permanent_statuses=frozenset(given.get("permanent_statuses", [])),
@@ -168,6 +168,23 @@ class _TargetTable:
         if rate is not None and not 0 < rate <= 100_000:  # noqa: PLR2004 - as above
             raise self.refuse(key, problem=f"is {rate:g}: set more than 0, at most 100000")
         return rate
+
+    def read_method(self, default: str) -> str:
+        method: str = self.values.get("method", default)
+        if not _TOKEN.fullmatch(method):
+            raise self.refuse("method", problem=f"is {method!r}: set one such as POST")
+        return method
+
+    def read_headers(self) -> tuple[tuple[str, str], ...]:
+        headers = []
+        for name, text in self.values.get("headers", {}).items():
+            value = self.read_secret("headers", text)
+            if not _TOKEN.fullmatch(name) or not _HEADER.fullmatch(value):
+                raise self.refuse(
+                    "headers", problem=f"has {name!r}: its name or value is not that of a header"
+                )
+            headers.append((name.lower(), value))
+        return tuple(headers)
 
     def read_secrets(self, key: str) -> tuple[str, ...]:
         return tuple(self.read_secret(key, text) for text in self.values.get(key, []))

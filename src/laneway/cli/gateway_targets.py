@@ -65,7 +65,7 @@ def add(
             "callback_url": callback_url,
             "callback_secrets": callback_secret,
         }.items()
-        if value
+        if value is not None
     }
     with reporting():
         if name in settings.file.get_table("gateway", "targets"):
@@ -117,6 +117,9 @@ def _write(value: Any) -> str:
 
 
 def _split(given: list[str]) -> dict[str, str]:
+    for each in given:
+        if "=" not in each:
+            raise SettingInvalid(f'"{each}"', "is not of the form NAME=VALUE")
     return {name: value for name, _, value in (each.partition("=") for each in given)}
 
 

@@ -55,7 +55,10 @@ class DataDirectory:
             descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             is_file = isinstance(error, FileExistsError)
-            reason = "it is not a directory" if is_file else f"{error.strerror} as this user"
+            denied = (
+                f"{error.strerror} as this user" if isinstance(error, PermissionError) else None
+            )
+            reason = "it is not a directory" if is_file else denied or str(error.strerror)
             raise DataDirectoryUnusable(self.root, reason) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -8,14 +8,13 @@ it knows the idempotency key or, if it cannot be asked, its `redelivery` decides
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING
-from uuid import UUID
+from uuid import UUID  # noqa: TC003 - msgspec reads it
 
 import msgspec
 
@@ -209,13 +208,14 @@ class Deliverer:
             raise
 
     async def _deliver(self, job: Job) -> None:
-        job.transaction_id = transaction_id = _read_id(job.delivery)
+        message = _read_message(job.delivery)
+        job.transaction_id = None if message is None else message.transaction_id
         log_step("message_received", job)
-        if transaction_id is None:
-            reason = "the message has no transactionId that is a UUID"
+        if message is None:
+            reason = "the message has no transactionId that is a UUID, no type, or no request"
             await self._finish(job, Settlement.DEAD, reason=reason)
             return
-        await self._complete(self._begin(job, transaction_id))
+        await self._complete(self._begin(job, message.transaction_id))
         match job.action:
             case Action.MISSING:
                 reason = "there is no such transaction"
@@ -225,13 +225,19 @@ class Deliverer:
             case Action.BUSY:
                 await self._finish(job, Settlement.RELEASE, delay=BUSY_PAUSE)
             case Action.SEND | Action.ASK:
-                await self._send(job)
+                await self._send(job, message)
 
     async def _begin(self, job: Job, transaction_id: UUID) -> None:
         job.action = (await self._transactions.begin(transaction_id, job.delivery)).action
 
-    async def _send(self, job: Job) -> None:
-        submission = _read_submission(job)
+    async def _send(self, job: Job, message: _Message) -> None:
+        # With the request as the client sent it, byte for byte.
+        submission = Submission(
+            transaction_id=str(message.transaction_id),
+            type=message.type,
+            request=bytes(message.request).decode(),
+            attempt=job.delivery.attempt,
+        )
         log_step("processing", job)
         try:
             url, report = await self._call(job, submission)
@@ -389,27 +395,17 @@ class _LeaseEnded(Exception):
     """Another process may have the message."""
 
 
-def _read_id(delivery: Delivery) -> UUID | None:
-    try:
-        return UUID(json.loads(delivery.body)["transactionId"])
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return None
-
-
-def _read_submission(job: Job) -> Submission:
-    """Return the submission, with the request as the client sent it, byte for byte."""
-    message = _MESSAGE.decode(job.delivery.body)
-    return Submission(
-        transaction_id=str(job.known_id),
-        type=message.type,
-        request=bytes(message.request).decode(),
-        attempt=job.delivery.attempt,
-    )
-
-
-class _Message(msgspec.Struct):
+class _Message(msgspec.Struct, rename={"transaction_id": "transactionId"}):
+    transaction_id: UUID
     type: str
     request: msgspec.Raw
 
 
 _MESSAGE = msgspec.json.Decoder(_Message)
+
+
+def _read_message(delivery: Delivery) -> _Message | None:
+    try:
+        return _MESSAGE.decode(delivery.body)
+    except (msgspec.DecodeError, RecursionError):
+        return None

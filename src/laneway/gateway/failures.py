@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # Calls that are repeated: the request timed out, is too early or one too many, or the target is not well.
 RETRYABLE = frozenset({408, 425, 429, 500, 502, 503, 504})
 LONGEST_TEXT = 500
+# A longer Retry-After counts as this.
+LONGEST_PAUSE = timedelta(days=1)
 _FIRST_REFUSAL = 300
 
 
@@ -69,11 +71,11 @@ def read_retry_after(response: HttpResponse) -> timedelta | None:
     """Return how long the target asks to wait, in seconds or until a date; None: it does not say."""
     text = response.headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
-        return timedelta(seconds=min(int(text), 10**9))
+        return min(timedelta(seconds=int(text[:9])), LONGEST_PAUSE)
     try:
         at = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if at.tzinfo is None:
         at = at.replace(tzinfo=UTC)
-    return max(at - datetime.now(UTC), timedelta(0))
+    return min(max(at - datetime.now(UTC), timedelta(0)), LONGEST_PAUSE)

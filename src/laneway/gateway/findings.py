@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from laneway.domain.transactions import Finding
 
@@ -27,12 +27,27 @@ def make_finding(
         status=report.status,
         rank=words.ranks[report.status],
         final=report.status in words.terminal,
-        hash=report.hash,
-        result=None if report.result is None else json.dumps(report.result),
-        error=report.error,
-        upstream_id=report.upstream_id,
+        hash=_clean(report.hash),
+        result=None if report.result is None else json.dumps(_clean(report.result)),
+        error=_clean(report.error),
+        upstream_id=_clean(report.upstream_id),
         upstream_url=url if report.upstream_id is not None else None,
         confirmed_at=report.confirmed_at,
         called=called,
         failed_status=words.failed,
     )
+
+
+def _clean(value: Any) -> Any:
+    """Return a value of JSON without the NULs and halves of surrogate pairs that PostgreSQL cannot store."""
+    match value:
+        case str():
+            return (
+                value.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+            )
+        case list():
+            return [_clean(each) for each in value]
+        case dict():
+            return {_clean(key): _clean(each) for key, each in value.items()}
+        case _:
+            return value

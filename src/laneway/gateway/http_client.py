@@ -82,7 +82,11 @@ class Guard:
 
     def check_url(self, url: str) -> None:
         """Raise AddressRefused for a URL that is not called in any case."""
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+            _ = parts.port
+        except ValueError as error:
+            raise AddressRefused(f"{url} is not a URL: {error}") from None
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise AddressRefused(f"{url} is not an http:// or https:// URL")
         if parts.username is not None or parts.password is not None:

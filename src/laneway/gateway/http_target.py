@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -154,7 +155,7 @@ class HttpTarget:
     def read_notice(self, body: bytes) -> Notice:
         try:
             found = json.loads(body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidFields([("", f"the body is not JSON: {error}")]) from None
         status = self._find_status(found)
         upstream_id = self._find(found, "id") or _find(found, ["id"])
@@ -225,9 +226,18 @@ def _parse(response: HttpResponse) -> Any:
     if not response.body:
         return None
     try:
-        return json.loads(response.body)
-    except ValueError:
+        return json.loads(
+            response.body, parse_constant=_read_finite_number, parse_float=_read_finite_number
+        )
+    except (ValueError, RecursionError):
         return response.body.decode("utf-8", "replace")
+
+
+def _read_finite_number(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text} is not a JSON number")
+    return number
 
 
 def _find(found: Any, path: Any) -> str | None:

@@ -121,11 +121,11 @@ class WebhookSender:
             logger.error("a webhook failed", exc_info=error)
 
     async def _work(self, delivery: Delivery) -> None:
-        place = json.loads(delivery.headers or "{}")
-        url, target = place.get("url"), place.get("target")
-        if not isinstance(url, str) or not isinstance(target, str):
+        place = _read_place(delivery)
+        if place is None:
             await self._settle(delivery, "the message has no URL", dead=True)
             return
+        url, target = place
         disabled = any(
             each.disabled_at is not None and each.url == url
             for each in await self._broker.transactions.list_endpoints()
@@ -188,3 +188,12 @@ class WebhookSender:
         await self._broker.nack(
             [Nack(token, lane, seq, reason, max(pause, delay or pause), dead=dead or None)]
         )
+
+
+def _read_place(delivery: Delivery) -> tuple[str, str] | None:
+    """Return the URL that a message is for and the target that it is about, None if it does not say."""
+    match json.loads(delivery.headers or "{}"):
+        case {"url": str(url), "target": str(target)}:
+            return url, target
+        case _:
+            return None

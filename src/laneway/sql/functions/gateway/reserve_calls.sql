@@ -52,7 +52,7 @@ begin
   if p_rate is not null then
     v_tokens := case
       when v_target.refilled_at is null then v_burst
-      else least(v_burst, v_target.tokens + p_rate * extract(epoch from v_now - v_target.refilled_at)) end;
+      else least(v_burst, v_target.tokens + p_rate * greatest(0, extract(epoch from v_now - v_target.refilled_at))) end;
     if granted > floor(v_tokens) then
       granted := floor(v_tokens);
       retry_in := greatest(retry_in, make_interval(secs => (granted + 1 - v_tokens) / p_rate));

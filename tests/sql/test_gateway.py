@@ -204,6 +204,7 @@ async def test_accepted_request_has_its_message(world: World) -> None:
     assert message.partition == "bank"
 
 
+@pytest.mark.invariant(15)
 async def test_neither_request_nor_message_is_stored_alone(world: World) -> None:
     new = make()
     with pytest.raises(Exception, match="duplicate key"):
@@ -302,6 +303,7 @@ async def test_result_keeps_all_digits(world: World) -> None:
     assert (await world.find(transaction_id)).result == '{"n":12345678901234567890123.50}'
 
 
+@pytest.mark.invariant(16)
 async def test_message_delivered_again_with_the_mark_asks(world: World) -> None:
     _, message = await world.start()
     await expire_leases(world.session, [message])
@@ -337,6 +339,7 @@ async def test_second_message_waits_for_the_first(world: World) -> None:
     assert (await world.find(transaction_id)).calls == 2
 
 
+@pytest.mark.invariant(16)
 async def test_two_sessions_begin_one_transaction_once(world: World, other: Session) -> None:
     new = make()
     await world.accept(new)
@@ -368,6 +371,7 @@ async def test_failed_status_of_the_target_is_kept(world: World) -> None:
     assert (await world.find(transaction_id)).status == "reverted"
 
 
+@pytest.mark.invariant(17)
 async def test_late_result_of_a_lost_lease_is_recorded(world: World) -> None:
     transaction_id, message = await world.start()
     await expire_leases(world.session, [message])
@@ -410,6 +414,7 @@ async def test_release_counts_no_attempt(world: World) -> None:
 # Reports.
 
 
+@pytest.mark.invariant(18)
 async def test_status_only_moves_forward(world: World) -> None:
     transaction_id, _ = await world.start()
     mined = Finding(transaction_id, status="mined", rank=20, final=False)
@@ -436,6 +441,7 @@ async def test_highest_of_several_reports_counts(world: World) -> None:
     assert await world.record(*reports) == ["confirmed"]
 
 
+@pytest.mark.invariant(18)
 async def test_two_sessions_report_one_change_once(world: World, other: Session) -> None:
     transaction_id, _ = await world.start(webhook_url=HOOK)
     done = Finding(transaction_id, **DONE)

@@ -939,6 +939,14 @@ async def test_dead_letters_of_a_queue_without_a_dead_letter_queue_are_redriven(
     assert (await own.find(transaction_id)).status == "pending"
 
 
+async def test_transactions_of_a_deleted_queue_are_given_up(world: World) -> None:
+    transaction_id, _ = await world.start()
+    await world.session.execute("select laneway.delete_queue('relay-transactions', true)")
+    assert await world.fail_lost() == 1
+    assert (await world.find(transaction_id)).status == "failed"
+    assert sum((await find_orphans(world.session)).values()) == 0
+
+
 async def test_nothing_is_left_over(world: World) -> None:
     transaction_id = await give_up(world)
     await world.retry(transaction_id)

@@ -32,7 +32,7 @@ class Reclaim:
         for worker_id in await find_dead_workers(connection, None):
             queues = await reclaim_worker(connection, worker_id)
             logger.warning(
-                "worker %s sent no heartbeat in time, %d messages requeued",
+                "worker %s sent no heartbeat in time, messages requeued: %d",
                 worker_id,
                 sum(queues.values()),
             )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
+import signal
 import subprocess
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +42,7 @@ _FORWARD_REQUEST = (
 
 
 class Chain:
-    """forwarder, token: the addresses of the contracts."""
+    """A node, and contracts of this object: the addresses forwarder and token."""
 
     def __init__(self, url: str, bytecode: dict[str, str]) -> None:
         self.url = url
@@ -128,40 +130,61 @@ def make_account() -> LocalAccount:
 
 
 @contextmanager
-def run_chain(folder: Path) -> Iterator[Chain]:
+def share_chain(folder: Path) -> Iterator[Chain]:
+    """Yield the chain of this test run: the first process starts it, and the last one stops it.
+
+    folder: that all processes of the run have.
+    """
+    place = folder / "chain.json"
+    with (folder / "chain.users").open("w") as users:
+        with _lock(folder):
+            if not place.exists():
+                place.write_text(json.dumps(_start(folder)))
+            found = json.loads(place.read_text())
+            fcntl.flock(users, fcntl.LOCK_SH)
+        chain = Chain(found["url"], found["bytecode"])
+        try:
+            yield chain
+        finally:
+            chain.close()
+            with _lock(folder), suppress(BlockingIOError):
+                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.kill(found["pid"], signal.SIGKILL)
+                place.unlink()
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    with (folder / "chain.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _start(folder: Path) -> dict[str, Any]:
     log = folder / "chain.log"
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            [
-                NODE,
-                "node_modules/hardhat/internal/cli/bootstrap.js",
-                "node",
-                "--hostname",
-                "127.0.0.1",
-                "--port",
-                "0",
-            ],
-            cwd=HERE,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "HARDHAT_DISABLE_TELEMETRY_PROMPT": "true"},
-        )
+    # Not of the module subprocess, which warns of a process that goes on.
+    pid = os.posix_spawnp(
+        NODE,
+        [NODE, str(HERE / "node.js")],
+        {**os.environ, "HARDHAT_DISABLE_TELEMETRY_PROMPT": "true"},
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+    )
     try:
         compiled = subprocess.run([NODE, "compile.js"], cwd=HERE, check=True, capture_output=True)
-        chain = Chain(_wait_until_ready(process, log), json.loads(compiled.stdout))
-        yield chain
-        chain.close()
-    finally:
-        process.kill()
-        process.wait()
+        return {"pid": pid, "url": _wait_until_ready(log), "bytecode": json.loads(compiled.stdout)}
+    except BaseException:
+        os.kill(pid, signal.SIGKILL)
+        raise
 
 
-def _wait_until_ready(process: subprocess.Popen[bytes], log: Path) -> str:
+def _wait_until_ready(log: Path) -> str:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        ready = _READY.search(log.read_text())
+        ready = _READY.search(log.read_text() if log.exists() else "")
         if ready is not None:
             return ready[1]
-        assert process.poll() is None, log.read_text()
         time.sleep(0.05)
     raise AssertionError(f"the chain did not start: {log.read_text()}")

@@ -1,13 +1,14 @@
-"""One chain for these tests; on it one relayer, and a gateway to it."""
+"""One chain for all processes of a test run; on it one relayer of each process, and a gateway to it."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 import pytest_asyncio
 
-from tests.chain.chain import run_chain
+from tests.chain.chain import share_chain
 from tests.chain.stack import WEBHOOK_KEY, run_gateway, run_relayer
 from tests.postgres import make_database
 
@@ -30,7 +31,10 @@ class Shared(NamedTuple):
 
 @pytest.fixture(scope="session")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
-    with run_chain(tmp_path_factory.mktemp("chain")) as running:
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    with share_chain(folder) as running:
         yield running
 
 

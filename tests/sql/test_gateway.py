@@ -84,6 +84,7 @@ class World:
         [row] = await gateway.begin_transactions(
             session or self.session,
             ids=[read_id(message)],
+            tokens=[message.token],
             segments=[message.segment],
             lanes=[message.lane_id],
             seqs=[message.seq],
@@ -371,6 +372,39 @@ async def test_failed_status_of_the_target_is_kept(world: World) -> None:
     assert (await world.find(transaction_id)).status == "reverted"
 
 
+async def test_call_is_not_begun_under_a_lease_that_has_ended(world: World) -> None:
+    new = make()
+    await world.accept(new)
+    message = await world.claim()
+    await expire_leases(world.session, [message])
+    assert await world.begin(message) == "lost"
+    assert (await world.find(new.id)).sending_at is None
+
+
+async def test_begin_is_repeated_under_its_lease_when_the_answer_was_lost(world: World) -> None:
+    _, message = await world.start()
+    assert await world.begin(message) == "send"
+    await expire_leases(world.session, [message])
+    await expire(world.session)
+    again = await world.claim()
+    assert await world.begin(again) == "ask"
+    assert await world.begin(again) == "ask", "its first call may have been sent"
+
+
+@pytest.mark.parametrize("settlement", [Settlement.RETRY, Settlement.RELEASE])
+async def test_failure_of_a_lost_lease_leaves_the_call_of_another(
+    world: World, settlement: Settlement
+) -> None:
+    transaction_id, message = await world.start()
+    await expire_leases(world.session, [message])
+    await expire(world.session)
+    again = await world.claim()
+    assert await world.begin(again) == "ask"
+    row = await world.finish(message, settlement, called=True)
+    assert row["outcome"] == "lost"
+    assert (await world.find(transaction_id)).sending_at is not None
+
+
 @pytest.mark.invariant(17)
 async def test_late_result_of_a_lost_lease_is_recorded(world: World) -> None:
     transaction_id, message = await world.start()
@@ -640,6 +674,18 @@ async def test_delayed_in_flight_and_submitted_transactions_are_not_lost(world: 
     await world.finish(message, Settlement.ACK, upstream_id="u", called=True)
     assert await world.fail_lost() == 0
     assert (await world.find(submitted)).status == "pending"
+
+
+async def test_transaction_whose_result_is_just_stored_is_not_given_up(
+    world: World, other: Session, connect: Connect
+) -> None:
+    transaction_id, message = await world.start()
+    await ack(world.session, [message])
+    async with other.transaction():
+        await world.record(Finding(transaction_id, upstream_id="u", called=True), session=other)
+        looking = await start_and_block(await connect(), world.session, world.fail_lost())
+    assert await looking == 0
+    assert (await world.find(transaction_id)).status == "pending"
 
 
 async def test_lost_transactions_are_looked_for_in_steps(world: World) -> None:
@@ -943,6 +989,14 @@ async def test_dead_letters_of_a_queue_without_a_dead_letter_queue_are_redriven(
     assert await replay(session, plain) == 1
     assert await own.begin(await own.claim()) == "send"
     assert (await own.find(transaction_id)).status == "pending"
+
+
+async def test_transactions_of_a_deleted_queue_are_given_up(world: World) -> None:
+    transaction_id, _ = await world.start()
+    await world.session.execute("select laneway.delete_queue('relay-transactions', true)")
+    assert await world.fail_lost() == 1
+    assert (await world.find(transaction_id)).status == "failed"
+    assert sum((await find_orphans(world.session)).values()) == 0
 
 
 async def test_nothing_is_left_over(world: World) -> None:

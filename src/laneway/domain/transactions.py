@@ -73,15 +73,18 @@ class Action(StrEnum):
     BUSY = "busy"
     # There is no such transaction: dead-letter the message.
     MISSING = "missing"
+    # The message's lease has ended: another process may have it.
+    LOST = "lost"
 
 
 class Begun(NamedTuple):
-    """calls: how many submissions were begun, this one included."""
+    """calls: how many submissions were begun, this one included. lease_left: of the message."""
 
     action: Action
     calls: int
     upstream_id: str | None
     upstream_url: str | None
+    lease_left: timedelta | None
 
 
 class Settlement(StrEnum):

@@ -368,11 +368,12 @@ class Transactions:
         rows = await procedures.begin_transactions(
             connection,
             ids=[loads[n][0] for n in chosen],
+            tokens=[loads[n][1].token for n in chosen],
             segments=[loads[n][1].segment for n in chosen],
             lanes=[loads[n][1].lane for n in chosen],
             seqs=[loads[n][1].seq for n in chosen],
         )
-        answers = [Begun(Action.BUSY, 0, None, None)] * len(loads)
+        answers = [Begun(Action.BUSY, 0, None, None, None)] * len(loads)
         for idx, action, calls, *upstream in rows:
             answers[chosen[idx]] = Begun(Action(action), calls or 0, *upstream)
         return answers

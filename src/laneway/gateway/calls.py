@@ -12,13 +12,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """timeout: for the whole call, from the search for the address to the end of the answer."""
+    """timeout: for the whole call, from the search for the address to the end of the answer.
+
+    send_within: if there is no connection by then, nothing is sent.
+    """
 
     method: str
     url: str
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes | None = None
     timeout: timedelta = timedelta(seconds=30)
+    send_within: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

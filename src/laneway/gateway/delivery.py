@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from laneway.gateway.calls import CallFailed
 from laneway.gateway.counts import CallOutcome
 from laneway.gateway.failures import CallRefused
 from laneway.gateway.findings import make_finding
+from laneway.gateway.patience import RETRY_PAUSE, insist
 from laneway.gateway.steps import log_step
 from laneway.gateway.targets import Redelivery, Submission
 
@@ -45,10 +46,15 @@ LONG_POLL = timedelta(seconds=20)
 LEASE = timedelta(seconds=60)
 # How long a message rests that another message of its transaction is ahead of.
 BUSY_PAUSE = timedelta(seconds=5)
-# A reservation that comes later than this is not waited for with claimed messages, in seconds.
+# A reservation that comes later than this is not waited for with claimed messages, in seconds; several
+# ones together no longer than half of their leases.
 PATIENCE = 5.0
-# Pauses between attempts to reach the database, in seconds.
-RETRY_PAUSE = 0.5
+# How often other processes are told how many calls are in progress here, in seconds, if that changes;
+# and if it does not, before they forget it.
+REPORT_INTERVAL = 1.0
+REPORT_ANYWAY = 30.0
+# A call is sent so long before the lease ends, in seconds: it must arrive before another process asks for it.
+MARGIN = timedelta(seconds=5)
 
 _ACTIONS: Mapping[Settlement, Step] = {
     Settlement.ACK: "success",
@@ -95,6 +101,10 @@ class Deliverer:
         self._process = process
         self._running: dict[asyncio.Task[None], Job] = {}
         self._room = asyncio.Event()
+        # Reservations, one at a time, each with the number of calls in progress.
+        self._reserving = asyncio.Lock()
+        self._reserved = 0
+        self._reserved_at = monotonic()
 
     @property
     def jobs(self) -> list[Job]:
@@ -138,6 +148,26 @@ class Deliverer:
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
+        await self._report()
+
+    async def report(self) -> None:
+        """Tell other processes how many calls are in progress here, until cancelled."""
+        while True:
+            await asyncio.sleep(REPORT_INTERVAL)
+            await self._report()
+
+    async def _report(self) -> None:
+        async with self._reserving:
+            running = len(self._running)
+            age = monotonic() - self._reserved_at
+            if self._target.concurrency is None or (
+                running == self._reserved and (not running or age < REPORT_ANYWAY)
+            ):
+                return
+            try:
+                await self._reserve(0)
+            except LanewayError as error:
+                logger.debug("cannot report calls of target %s: %s", self._target.name, error)
 
     async def _wait_for_room(self) -> None:
         while len(self._running) >= self._batch:
@@ -146,15 +176,21 @@ class Deliverer:
 
     async def _start(self, claimed: Sequence[Delivery]) -> None:
         """Start as many calls as the target's limits allow; the other messages go back."""
-        until = monotonic() + LEASE.total_seconds()
+        patient_until = monotonic() + LEASE.total_seconds() / 2
         waiting = list(claimed)
         try:
             while waiting:
-                granted, pause = await self._reserve(len(waiting))
-                for delivery in waiting[:granted]:
-                    self._start_job(Job(delivery, until))
+                async with self._reserving:
+                    granted, pause = await self._reserve(len(waiting))
+                    for delivery in waiting[:granted]:
+                        self._start_job(Job(delivery))
                 waiting = waiting[granted:]
-                if not waiting or pause > PATIENCE or self._breaker.is_open:
+                if (
+                    not waiting
+                    or pause > PATIENCE
+                    or monotonic() + pause > patient_until
+                    or self._breaker.is_open
+                ):
                     break
                 await self._wait_for_result(pause)
         finally:
@@ -166,6 +202,8 @@ class Deliverer:
         target = self._target
         if target.concurrency is None and target.rate is None and not self._breaker.is_open:
             return wanted, 0.0
+        # Until the answer is here, nobody knows what other processes see.
+        self._reserved = -1
         found = await self._transactions.reserve_calls(
             target.name,
             process=self._process,
@@ -175,6 +213,8 @@ class Deliverer:
             rate=target.rate,
             open_for=target.breaker.open_for,
         )
+        self._reserved = len(self._running) + found.granted
+        self._reserved_at = monotonic()
         return found.granted, 1.0 if found.retry_in is None else found.retry_in.total_seconds()
 
     async def _wait_for_result(self, pause: float) -> None:
@@ -200,11 +240,8 @@ class Deliverer:
             async with self._slots:
                 await self._deliver(job)
         except asyncio.CancelledError:
-            # Nothing was sent: the attempt does not count, and the mark goes if it is this call's.
-            if not job.sent:
-                mark = job.action is Action.SEND and job.transaction_id is not None
-                finding = Finding(job.known_id, called=True) if mark else None
-                await self._finish(job, Settlement.RELEASE, finding)
+            if not job.sent and job.finish is None and not _is_cancelled_twice():
+                await self._release(job)
             raise
 
     async def _deliver(self, job: Job) -> None:
@@ -220,6 +257,8 @@ class Deliverer:
             case Action.MISSING:
                 reason = "there is no such transaction"
                 await self._finish(job, Settlement.DEAD, reason=reason)
+            case Action.LOST:
+                logger.debug("the lease of message %s has ended", job.delivery.id)
             case Action.SKIP:
                 await self._finish(job, Settlement.ACK)
             case Action.BUSY:
@@ -228,7 +267,18 @@ class Deliverer:
                 await self._send(job, message)
 
     async def _begin(self, job: Job, transaction_id: UUID) -> None:
-        job.action = (await self._transactions.begin(transaction_id, job.delivery)).action
+        while True:
+            asked_at = monotonic()
+            try:
+                begun = await self._transactions.begin(transaction_id, job.delivery)
+            except Retryable as error:
+                logger.debug("the database is unreachable: %s", error)
+                await asyncio.sleep(RETRY_PAUSE)
+                continue
+            if begun.lease_left is not None:
+                job.until = asked_at + begun.lease_left.total_seconds()
+            job.action = begun.action
+            return
 
     async def _send(self, job: Job, message: _Message) -> None:
         # With the request as the client sent it, byte for byte.
@@ -241,8 +291,10 @@ class Deliverer:
         log_step("processing", job)
         try:
             url, report = await self._call(job, submission)
-        except _LeaseEnded:
-            return
+        except _LeaseEnds:
+            await self._release(job)
+        except _NotCalledAgain as error:
+            await self._finish_failed(job, Settlement.DEAD, str(error), known=False)
         except CallRefused as error:
             self._count(job, CallOutcome.REJECTED if error.permanent else CallOutcome.RETRYABLE)
             await self._refuse(job, error)
@@ -262,21 +314,21 @@ class Deliverer:
         if job.action is Action.ASK:
             if upstream.can_look_up:
                 for url in target.urls:
-                    self._require_lease(job)
                     answer = await self._calls.send(upstream.look_up(submission, url))
                     known = upstream.read_looked_up(submission, answer)
                     if known is not None:
                         return url, known
             elif target.redelivery is Redelivery.AT_MOST_ONCE:
-                raise CallRefused(
+                raise _NotCalledAgain(
                     "the result of an earlier call is unknown, and the target is not called again"
-                    " (redelivery is at-most-once)",
-                    permanent=True,
+                    " (redelivery is at-most-once)"
                 )
         url = await self._pool.choose()
-        self._require_lease(job)
+        left = timedelta(seconds=job.until - monotonic()) - MARGIN
+        if left <= timedelta(0):
+            raise _LeaseEnds
         job.sent = True
-        answer = await self._calls.send(upstream.submit(submission, url))
+        answer = await self._calls.send(replace(upstream.submit(submission, url), send_within=left))
         job.answer = answer
         return url, upstream.read_submitted(submission, answer)
 
@@ -284,9 +336,11 @@ class Deliverer:
         if job.sent:  # else it was only looked up
             self._counts[outcome] += 1
 
-    def _require_lease(self, job: Job) -> None:
-        if monotonic() >= job.until:
-            raise _LeaseEnded
+    async def _release(self, job: Job) -> None:
+        """Release a message that was not sent: the attempt does not count. The mark goes if it is this call's."""
+        mark = job.action is Action.SEND and job.transaction_id is not None
+        finding = Finding(job.known_id, called=True) if mark else None
+        await self._finish(job, Settlement.RELEASE, finding)
 
     async def _refuse(self, job: Job, error: CallRefused) -> None:
         """Record that the target did not accept the call."""
@@ -345,38 +399,34 @@ class Deliverer:
         await self._complete(self._record(job, job.finish))
 
     async def _record(self, job: Job, finish: Finish) -> None:
-        recorded = await self._insist(finish)
+        recorded = await insist(lambda: self._transactions.finish(finish))
         log_step(_ACTIONS[finish.settlement], job, error=finish.reason, recorded=recorded)
         if recorded is not None and self._on_change is not None:
             await self._on_change(recorded)
 
-    async def _insist(self, finish: Finish) -> Recorded | None:
-        while True:
-            try:
-                return await self._transactions.finish(finish)
-            except Retryable as error:
-                logger.debug("the database is unreachable: %s", error)
-            await asyncio.sleep(RETRY_PAUSE)
-
     async def _complete(self, work: Coroutine[None, None, None]) -> None:
-        """Do this to its end, even if the task is cancelled meanwhile."""
+        """Do this to its end, even if the task is cancelled meanwhile, unless it is cancelled twice."""
         task = asyncio.ensure_future(work)
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
-            await asyncio.wait([task])
+            try:
+                if not _is_cancelled_twice():
+                    await asyncio.wait([task])
+            finally:
+                task.cancel()
             raise
 
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """A message in progress. until: when its lease ends, by the process's clock.
+    """A message in progress. until: when its lease ends, by the process's clock; known once it is begun.
 
     action: what begin has decided. sent: the request may have reached the target.
     """
 
     delivery: Delivery
-    until: float
+    until: float = 0.0
     started: float = field(default_factory=monotonic)
     transaction_id: UUID | None = None
     action: Action | None = None
@@ -391,8 +441,18 @@ class Job:
         return self.transaction_id
 
 
-class _LeaseEnded(Exception):
-    """Another process may have the message."""
+class _LeaseEnds(Exception):
+    """Another process may have the message before the call would arrive."""
+
+
+class _NotCalledAgain(Exception):
+    """The result of an earlier call is unknown, and stays so."""
+
+
+def _is_cancelled_twice() -> bool:
+    """Return whether there is no time left to finish in order."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 1
 
 
 class _Message(msgspec.Struct, rename={"transaction_id": "transactionId"}):

@@ -46,6 +46,10 @@ class _Refused(OSError):
     """The address of a host is not allowed."""
 
 
+class _Disconnected(OSError):
+    """The connection was lost, and the call is not repeated."""
+
+
 @dataclass(slots=True)
 class _Progress:
     """What is known of a call. sent: the target may have received the request."""
@@ -122,6 +126,7 @@ class HttpClient:
             auto_decompress=False,
             headers={"accept-encoding": "identity", "user-agent": "laneway"},
             trace_configs=[trace],
+            middlewares=[_send_once],
             raise_for_status=False,
         ) as self._session:
             yield self
@@ -136,6 +141,8 @@ class HttpClient:
         try:
             async with asyncio.timeout(request.timeout.total_seconds()):
                 return await self._send(self._session, request, progress)
+        except aiohttp.ConnectionTimeoutError:
+            raise Unreachable("no connection before the lease ends", sent=False) from None
         except TimeoutError:
             seconds = request.timeout.total_seconds()
             raise TimedOut(f"no answer within {seconds:g} s", sent=progress.sent) from None
@@ -156,13 +163,15 @@ class HttpClient:
     async def _send(
         self, session: aiohttp.ClientSession, request: HttpRequest, progress: _Progress
     ) -> HttpResponse:
+        within = request.send_within
+        connect = None if within is None else within.total_seconds()
         async with session.request(
             request.method,
             request.url,
             headers=request.headers,
             data=request.body,
             allow_redirects=False,
-            timeout=aiohttp.ClientTimeout(total=None),
+            timeout=aiohttp.ClientTimeout(total=None, connect=connect),
             trace_request_ctx=progress,
         ) as response:
             body = bytearray()
@@ -184,6 +193,18 @@ class HttpClient:
                 f"the address {host} is private: add its network to `private_networks`, if it is meant"
             )
         return socket.socket(family, kind, protocol)  # type: ignore[arg-type]  # as getaddrinfo says
+
+
+async def _send_once(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Hide a lost connection from aiohttp, which would repeat PUT and DELETE by itself."""
+    try:
+        return await handler(request)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise _Disconnected(str(error) or type(error).__name__) from error
 
 
 async def _note_sent(

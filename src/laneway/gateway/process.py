@@ -8,7 +8,7 @@ import os
 import socket
 from datetime import timedelta
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from laneway.domain.errors import LanewayError
@@ -17,7 +17,6 @@ from laneway.gateway.delivery import LEASE, Deliverer
 from laneway.gateway.webhooks import WebhookSender
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
     from datetime import datetime
     from uuid import UUID
 
@@ -38,6 +37,8 @@ ASK_BATCH = 100
 # A transaction is looked for among the dead letters no sooner after its last change.
 LOST_AGE = timedelta(minutes=1)
 RETRY_PAUSE = 1.0
+# How long messages are released at the end, in seconds, before they are left to their leases.
+RELEASE_TIME = 5.0
 
 
 class DeliveryProcess:
@@ -84,7 +85,16 @@ class DeliveryProcess:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Deliver until `stop` is set; then finish what is in progress, and release the rest."""
-        await self._insist(self._gateway.create_queues)
+        stopping = asyncio.create_task(stop.wait(), name="gateway")
+        starting = asyncio.create_task(self._create_queues(), name="gateway")
+        try:
+            await _wait_for_first(stopping, starting)
+            if not stopping.done():
+                await self._deliver(stopping)
+        finally:
+            await _end([stopping, starting])
+
+    async def _deliver(self, stopping: asyncio.Task[Any]) -> None:
         claiming: list[Deliverer | WebhookSender] = [*self._deliverers, self._webhooks]
         keeping = [
             asyncio.create_task(work, name="gateway")
@@ -94,11 +104,12 @@ class DeliveryProcess:
                 self._look_for_lost(),
                 self._sweep(),
                 self._ask_targets(),
+                *(each.report() for each in self._deliverers),
             )
         ]
         loops = [asyncio.create_task(each.run(), name="gateway") for each in claiming]
         try:
-            await stop.wait()
+            await _wait_for_first(stopping, *loops, *keeping)
             await _end(loops)
             try:
                 async with asyncio.timeout(self._gateway.settings.shutdown.total_seconds()):
@@ -108,7 +119,11 @@ class DeliveryProcess:
                 logger.warning("%d calls did not end in time: they are released", left)
         finally:
             await _end(loops)
-            await asyncio.gather(*(each.stop() for each in claiming))
+            try:
+                async with asyncio.timeout(RELEASE_TIME):
+                    await asyncio.gather(*(each.stop() for each in claiming))
+            except TimeoutError:
+                logger.warning("the database is unreachable: messages return when leases expire")
             await _end(keeping)
 
     async def _extend_leases(self) -> None:
@@ -161,16 +176,23 @@ class DeliveryProcess:
                 logger.debug("cannot ask targets: %s", error)
             await asyncio.sleep(ASK_INTERVAL)
 
-    async def _insist(self, call: Callable[[], Awaitable[None]]) -> None:
+    async def _create_queues(self) -> None:
         while True:
             try:
-                return await call()
+                return await self._gateway.create_queues()
             except LanewayError as error:
                 logger.warning("the gateway cannot start yet: %s", error)
             await asyncio.sleep(RETRY_PAUSE)
 
 
-async def _end(tasks: list[asyncio.Task[None]]) -> None:
+async def _wait_for_first(*tasks: asyncio.Task[Any]) -> None:
+    """Return when one of the tasks has ended; raise its error if it failed."""
+    ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for each in ended:
+        each.result()
+
+
+async def _end(tasks: list[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

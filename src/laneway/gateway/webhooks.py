@@ -16,6 +16,7 @@ from laneway.domain.transactions import WEBHOOKS
 from laneway.gateway.calls import AddressRefused, CallFailed, HttpRequest
 from laneway.gateway.counts import WebhookOutcome
 from laneway.gateway.failures import read_retry_after
+from laneway.gateway.patience import RETRY_PAUSE, insist
 from laneway.gateway.signatures import read_secret, sign
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ LONG_POLL = timedelta(seconds=20)
 LEASE = timedelta(seconds=60)
 # An endpoint that has failed for this long is disabled.
 PATIENCE = timedelta(days=5)
-RETRY_PAUSE = 0.5
 
 # Pauses after attempts: 28 hours together.
 SCHEDULE = tuple(
@@ -128,7 +128,7 @@ class WebhookSender:
         url, target = place
         disabled = any(
             each.disabled_at is not None and each.url == url
-            for each in await self._broker.transactions.list_endpoints()
+            for each in await insist(self._broker.transactions.list_endpoints)
         )
         if disabled:
             self._counts[WebhookOutcome.DISABLED] += 1
@@ -137,8 +137,10 @@ class WebhookSender:
         reason, gone, delay = await self._send(delivery, url, target)
         delivered = reason is None
         self._counts[WebhookOutcome.DELIVERED if delivered else WebhookOutcome.FAILED] += 1
-        disabled, changed = await self._broker.transactions.note_webhook(
-            url, reason=reason, disable=gone, patience=PATIENCE
+        disabled, changed = await insist(
+            lambda: self._broker.transactions.note_webhook(
+                url, reason=reason, disable=gone, patience=PATIENCE
+            )
         )
         if changed:
             logger.warning("webhook endpoint %s is disabled: %s", url, reason)
@@ -180,14 +182,13 @@ class WebhookSender:
         delay: timedelta | None = None,
     ) -> None:
         if reason is None:
-            await self._broker.ack([delivery.receipt])
+            await insist(lambda: self._broker.ack([delivery.receipt]))
             return
         place = min(delivery.attempt, len(SCHEDULE)) - 1
         pause = SCHEDULE[place] * random.uniform(0.9, 1.1)  # noqa: S311 - no secret
         token, lane, seq = delivery.receipt
-        await self._broker.nack(
-            [Nack(token, lane, seq, reason, max(pause, delay or pause), dead=dead or None)]
-        )
+        nack = Nack(token, lane, seq, reason, max(pause, delay or pause), dead=dead or None)
+        await insist(lambda: self._broker.nack([nack]))
 
 
 def _read_place(delivery: Delivery) -> tuple[str, str] | None:

@@ -27,8 +27,7 @@ async def run_in_background(
     If a job raises, the error is logged, and the job restarts after the pause.
     """
     tasks = [
-        asyncio.create_task(_keep_running(name, job, pause), name=name)
-        for name, job in jobs.items()
+        asyncio.create_task(keep_running(name, job, pause), name=name) for name, job in jobs.items()
     ]
     try:
         yield
@@ -38,7 +37,8 @@ async def run_in_background(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _keep_running(name: str, job: Job, pause: timedelta) -> None:
+async def keep_running(name: str, job: Job, pause: timedelta = RESTART_PAUSE) -> None:
+    """Return when the job does; if it raises, log the error and restart it after the pause."""
     seconds = pause.total_seconds()
     while True:
         try:

@@ -19,7 +19,7 @@ from laneway.engine import Broker
 from laneway.server import metrics_endpoint, queen
 from laneway.server.application import Application
 from laneway.server.authentication import Keyring
-from laneway.server.background_tasks import run_in_background
+from laneway.server.background_tasks import keep_running, run_in_background
 from laneway.server.gateway import SURFACES as GATEWAY
 from laneway.server.gateway.metrics import GatewayMetrics
 from laneway.server.http import HttpServer
@@ -126,7 +126,8 @@ async def _deliver(
         return
     from laneway.gateway.process import DeliveryProcess  # noqa: PLC0415 - as above
 
-    task = asyncio.create_task(DeliveryProcess(gateway).run(stop), name="gateway")
+    job = partial(DeliveryProcess(gateway).run, stop)
+    task = asyncio.create_task(keep_running("gateway", job), name="gateway")
     try:
         yield
     finally:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
+    from laneway.domain.messages import Token
     from laneway.domain.transactions import Finding, Finish, NewTransaction
     from laneway.engine.procedures.call import Connection
     from laneway.engine.sqlstates import Meanings
@@ -61,15 +62,17 @@ async def begin_transactions(
     connection: Connection,
     *,
     ids: Sequence[UUID],
+    tokens: Sequence[Token],
     segments: Sequence[int],
     lanes: Sequence[int],
     seqs: Sequence[int],
 ) -> list[asyncpg.Record]:
-    """Return a row each, not in order: (idx, action, calls, upstream_id, upstream_url)."""
+    """Return rows, not in order: (idx, action, calls, upstream_id, upstream_url, lease_left)."""
     return await fetch(
         connection,
-        "select * from laneway.begin_transactions($1, $2, $3, $4)",
+        "select * from laneway.begin_transactions($1, $2, $3, $4, $5)",
         ids,
+        tokens,
         segments,
         lanes,
         seqs,

@@ -145,7 +145,13 @@ OPERATIONS = (
             "`Webhook-Url`: where to tell changes, if the target's configuration allows the URL."
         ),
         parameters=TargetPath,
-        body=Media("application/json", {"description": "What the target's schema describes."}),
+        body=Media(
+            "application/json",
+            {
+                "description": "What the target's schema describes. For `direct`, a transaction; for "
+                "`gasless`, a request to the forwarder contract and its signature."
+            },
+        ),
         example={"to": "0x5FbDB2315678afecb367f032d93F642f64180aa3", "data": "0x"},
         answers={
             200: Response(

@@ -205,6 +205,7 @@ async def test_accepted_request_has_its_message(world: World) -> None:
     assert message.partition == "bank"
 
 
+@pytest.mark.invariant(15)
 async def test_neither_request_nor_message_is_stored_alone(world: World) -> None:
     new = make()
     with pytest.raises(Exception, match="duplicate key"):
@@ -303,6 +304,7 @@ async def test_result_keeps_all_digits(world: World) -> None:
     assert (await world.find(transaction_id)).result == '{"n":12345678901234567890123.50}'
 
 
+@pytest.mark.invariant(16)
 async def test_message_delivered_again_with_the_mark_asks(world: World) -> None:
     _, message = await world.start()
     await expire_leases(world.session, [message])
@@ -338,6 +340,7 @@ async def test_second_message_waits_for_the_first(world: World) -> None:
     assert (await world.find(transaction_id)).calls == 2
 
 
+@pytest.mark.invariant(16)
 async def test_two_sessions_begin_one_transaction_once(world: World, other: Session) -> None:
     new = make()
     await world.accept(new)
@@ -402,6 +405,7 @@ async def test_failure_of_a_lost_lease_leaves_the_call_of_another(
     assert (await world.find(transaction_id)).sending_at is not None
 
 
+@pytest.mark.invariant(17)
 async def test_late_result_of_a_lost_lease_is_recorded(world: World) -> None:
     transaction_id, message = await world.start()
     await expire_leases(world.session, [message])
@@ -444,6 +448,7 @@ async def test_release_counts_no_attempt(world: World) -> None:
 # Reports.
 
 
+@pytest.mark.invariant(18)
 async def test_status_only_moves_forward(world: World) -> None:
     transaction_id, _ = await world.start()
     mined = Finding(transaction_id, status="mined", rank=20, final=False)
@@ -470,6 +475,7 @@ async def test_highest_of_several_reports_counts(world: World) -> None:
     assert await world.record(*reports) == ["confirmed"]
 
 
+@pytest.mark.invariant(18)
 async def test_two_sessions_report_one_change_once(world: World, other: Session) -> None:
     transaction_id, _ = await world.start(webhook_url=HOOK)
     done = Finding(transaction_id, **DONE)
@@ -983,6 +989,14 @@ async def test_dead_letters_of_a_queue_without_a_dead_letter_queue_are_redriven(
     assert await replay(session, plain) == 1
     assert await own.begin(await own.claim()) == "send"
     assert (await own.find(transaction_id)).status == "pending"
+
+
+async def test_transactions_of_a_deleted_queue_are_given_up(world: World) -> None:
+    transaction_id, _ = await world.start()
+    await world.session.execute("select laneway.delete_queue('relay-transactions', true)")
+    assert await world.fail_lost() == 1
+    assert (await world.find(transaction_id)).status == "failed"
+    assert sum((await find_orphans(world.session)).values()) == 0
 
 
 async def test_nothing_is_left_over(world: World) -> None:

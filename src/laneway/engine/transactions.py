@@ -52,13 +52,25 @@ class Transactions:
         self._core = core
         self._storing: set[tuple[str, str]] = set()
         self._waiters: dict[UUID, set[asyncio.Future[None]]] = defaultdict(set)
+        # As pushes to one queue: concurrent ones would spread over stripes.
         self._accepting: Pump[NewTransaction, Accepted] = Pump(
-            "transaction", self._accept, pool=core.pool, tasks=tasks, settings=settings
+            "transaction",
+            self._accept,
+            pool=core.pool,
+            tasks=tasks,
+            settings=settings,
+            calls_per_key=settings.concurrent_calls_per_queue,
         )
+        # One call at a time: several, with fewer messages each, cost more commits, and those that
+        # settle parts of one claim would wait for each other.
         self._beginning: Pump[tuple[UUID, Delivery], Begun] = Pump(
-            "beginning of a call", self._begin, pool=core.pool, tasks=tasks, settings=settings
+            "beginning of a call",
+            self._begin,
+            pool=core.pool,
+            tasks=tasks,
+            settings=settings,
+            calls_per_key=1,
         )
-        # Concurrent calls that settle parts of one claim would wait for each other.
         self._finishing: Pump[Finish, Recorded | None] = Pump(
             "result of a call",
             self._finish,
@@ -99,7 +111,7 @@ class Transactions:
 
         Return the transaction, None if there is no finding or no such transaction.
         """
-        return await self._finishing.submit(finish, count=1, key=finish.receipt.token)
+        return await self._finishing.submit(finish, count=1)
 
     async def record(self, findings: Sequence[Finding]) -> list[Recorded]:
         """Record what was found out otherwise than by a message's call."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from laneway.domain.transactions import Finding
@@ -39,12 +40,14 @@ def make_finding(
 
 
 def _clean(value: Any) -> Any:
-    """Return a value of JSON without the NULs and halves of surrogate pairs that PostgreSQL cannot store."""
+    """Return a value without what PostgreSQL's JSON lacks: NULs, halves of surrogate pairs, NaN and infinity."""
     match value:
         case str():
             return (
                 value.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
             )
+        case float() if not isfinite(value):
+            return None
         case list():
             return [_clean(each) for each in value]
         case dict():

@@ -186,7 +186,7 @@ class OpenZeppelinTarget:
     def read_notice(self, body: bytes) -> Notice:
         try:
             found = json.loads(body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidFields([("", f"the body is not JSON: {error}")]) from None
         payload = _get_object(found, "payload")
         # Notices of failures have the transaction one level below, beside the reason.
@@ -345,7 +345,7 @@ def _parse(response: HttpResponse) -> dict[str, Any]:
     """Return the object that an answer is, an empty one if it is none."""
     try:
         found = json.loads(response.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
@@ -159,6 +160,12 @@ async def test_unusual_text_is_sent_as_it_is(client: Client, body: bytes) -> Non
     assert answer.status_code == 200, answer.text
     [call] = await client.calls("plain", 1, key=answer.json()["transactionId"])
     assert call["body"].encode() == body
+
+
+async def test_body_that_is_too_large_is_refused(client: Client) -> None:
+    answer = await post(client, "plain", b'"' + b"x" * 20_000_000 + b'"')
+    assert answer.status_code == 413
+    assert answer.json()["error"] == HTTPStatus.REQUEST_ENTITY_TOO_LARGE.phrase
 
 
 async def test_unknown_target_is_named(client: Client) -> None:

@@ -120,10 +120,7 @@ begin
      limit 1;
     v_start := v_ready.readers[1] + floor(random() * (v_last_reader - v_ready.readers[1] + 1))::int;
     v_after := v_start - 1;
-    v_limit := 2 + case
-      when v_fill then least(254, (select sum(w) from unnest(p_wants) w))
-      else cardinality(v_waiting)
-    end;
+    v_limit := 2 + cardinality(v_waiting);
   end if;
   -- Many lanes of several priorities are an exception too.
   v_exception := v_group.has_parked or (v_many and v_level <> v_ready.priorities[1]);

@@ -47,6 +47,7 @@ def test_blocks_that_are_not_run_are_these() -> None:
         "docs/benchmarks.md",
         "docs/functions.md",
         "docs/releasing.md",
+        "docs/rest.md",
         "docs/spark.md",
     ]
 

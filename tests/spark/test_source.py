@@ -45,7 +45,7 @@ def test_round_trip(spark: SparkSession, database: str) -> None:
             message["priority"],
         )
         assert row.created_at == message["created_at"].replace(tzinfo=None)
-        assert row.max_attempts == 3
+        assert row.max_attempts == 5
         assert row.lease == 30
     assert rows["3"].headers == '{"n": 1, "to": "\\u00c4"}'
     assert rows["3"].key == "k"

@@ -160,13 +160,19 @@ def _resolve(schema: Mapping[str, Any], components: Mapping[str, Any]) -> Mappin
 
 
 def _shorten_names(document: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return the document with shorter names: `module.Struct` where two modules share a name."""
+    """Return the document with shorter names, where structs of several modules share a name.
+
+    These are `module.Struct`, or `package.module.Struct` where that is not unique either.
+    """
     text = msgspec.json.encode(document).decode()
-    for name in names:
-        if "." in name:
-            short = ".".join(name.rsplit(".", 2)[1:])
-            text = text.replace(f'"{_REF.format(name=name)}"', f'"{_REF.format(name=short)}"')
-            text = text.replace(f'"{name}":', f'"{short}":')
+    qualified = [name.split(".") for name in names if "." in name]
+    uses = Counter(".".join(parts[-2:]) for parts in qualified)
+    for parts in qualified:
+        name, short = ".".join(parts), ".".join(parts[-2:])
+        if uses[short] > 1:
+            short = ".".join(parts[-3:])
+        text = text.replace(f'"{_REF.format(name=name)}"', f'"{_REF.format(name=short)}"')
+        text = text.replace(f'"{name}":', f'"{short}":')
     shortened: dict[str, Any] = msgspec.json.decode(text)
     return shortened
 

@@ -200,7 +200,8 @@ class Runner:
                 if not limit.expired():
                     raise
                 # Its traceback shows where the handler was.
-                cancelled = error.__cause__
+                # Before Python 3.11.4, asyncio names no cause.
+                cancelled = error.__cause__ or error.__context__
             raise TimeoutError(f"the handler took longer than {seconds:g} s") from cancelled
 
         return call_in_time
